@@ -13,7 +13,7 @@ import numpy as np
 from livesvm.solvers.active_set.reactivation import LARGE
 from livesvm.solvers.errors import NotOptimal
 from livesvm.solvers.homotopy import by_features, linear
-from livesvm.solvers.homotopy.coordinate_descent import Rows, decide, descend_sparse, put_all, weighted
+from livesvm.solvers.homotopy.coordinate_descent import PassRows, decide, descend_sparse, put_all, weighted
 from livesvm.solvers.homotopy.decomposition import descend
 from livesvm.solvers.homotopy.edit import compute_f_of_new, place
 from livesvm.solvers.homotopy.refresh import BLOCK, Checkpoint, roll_back, take_checkpoint
@@ -165,7 +165,7 @@ def fill(state: PathState, X: Features, losses: Losses, total: float, by_path: b
         except NotOptimal:
             return _fill_by_pairs(state, X, losses, total)
     if linear.is_of_features(state.kernel) and isinstance(X, SparseRows) and X.shape[0] >= linear.LEAST:
-        return _fill_by_pairs(state, X, losses, total)
+        by_path = False  # a descent needs no kernel rows
     nothing_else = Edit(NO_EXAMPLES, NO_EXAMPLES, leaving(0), total)
     if by_path:
         try:
@@ -191,7 +191,7 @@ def _fill_by_pairs(state: PathState, X: Features, losses: Losses, total: float) 
         state.total = total
         if linear.is_of_features(state.kernel) and isinstance(X, SparseRows):
             found = descend_sparse(X, losses, total, state.intercept)
-            state.b, rows = found.b, Rows.of(X)
+            state.b, rows = found.b, PassRows.of(X)
             put_all(state.examples, found.beta)
             decide(rows, weighted(rows, found.beta, X.width), state.b, state.examples.f[: slots.size])
         else:

@@ -64,7 +64,7 @@ class DescentPoint(NamedTuple):
     b: float  #: intercept
 
 
-class Rows(NamedTuple):
+class PassRows(NamedTuple):
     """Examples as a pass reads them: sparse ones if ``dense`` has no features."""
 
     dense: Floats  #: (n, d), or (0, 0)
@@ -74,7 +74,7 @@ class Rows(NamedTuple):
     stop: Ints
 
     @classmethod
-    def of(cls, X: Features) -> Rows:
+    def of(cls, X: Features) -> PassRows:
         """Return the rows of ``X``."""
         if isinstance(X, SparseRows):
             return cls(np.empty((0, 0)), X.indices, X.values, X.start, X.stop)
@@ -97,7 +97,7 @@ def descend(
     By default there are no others, and the coefficients begin at the levels nearest to 0.
     """
     n, rng, is_sparse = len(X), np.random.default_rng(0), isinstance(X, SparseRows)
-    rows, own = Rows.of(X), np.empty(n)
+    rows, own = PassRows.of(X), np.empty(n)
     squares(rows, own)
     unit = float(own.mean()) if intercept else 0.0
     if known is None:
@@ -218,7 +218,7 @@ def near_optima(
 
 
 @compiled
-def product(X: Rows, j: int, w: Floats, f: float) -> float:
+def product(X: PassRows, j: int, w: Floats, f: float) -> float:
     """Return ``f`` plus the product of example j and ``w``."""
     if X.dense.shape[1] == 0:
         for k in range(X.start[j], X.stop[j]):
@@ -231,7 +231,7 @@ def product(X: Rows, j: int, w: Floats, f: float) -> float:
 
 
 @compiled
-def add(X: Rows, j: int, change: float, w: Floats) -> None:
+def add(X: PassRows, j: int, change: float, w: Floats) -> None:
     """Add ``change`` times example j to ``w``."""
     if X.dense.shape[1] == 0:
         for k in range(X.start[j], X.stop[j]):
@@ -243,7 +243,7 @@ def add(X: Rows, j: int, change: float, w: Floats) -> None:
 
 
 @compiled
-def squares(X: Rows, out: Floats) -> None:
+def squares(X: PassRows, out: Floats) -> None:
     """Write the product of each example with itself to ``out`` (n,)."""
     for j in range(out.size):
         out[j] = 0.0
@@ -255,13 +255,13 @@ def squares(X: Rows, out: Floats) -> None:
 
 
 @compiled
-def decide(X: Rows, w: Floats, b: float, out: Floats) -> None:
+def decide(X: PassRows, w: Floats, b: float, out: Floats) -> None:
     """Write the decision value of each example to ``out`` (n,)."""
     for j in range(out.size):
         out[j] = product(X, j, w, b)
 
 
-def weighted(X: Rows, beta: Floats, d: int) -> Floats:
+def weighted(X: PassRows, beta: Floats, d: int) -> Floats:
     """Return ``sum_j beta_j x_j`` (d,)."""
     if X.dense.size:
         return beta @ X.dense
@@ -273,7 +273,7 @@ def weighted(X: Rows, beta: Floats, d: int) -> Floats:
 
 @compiled
 def one_pass(
-    X: Rows, own: Floats, kinks: Floats, levels: Floats, n_kinks: Ints, beta: Floats, w: Floats, order: Ints,
+    X: PassRows, own: Floats, kinks: Floats, levels: Floats, n_kinks: Ints, beta: Floats, w: Floats, order: Ints,
     at: One[Pass],
 ) -> None:  # fmt: skip
     """Move the coefficient of each active example of ``order`` to its optimum with all others fixed."""
