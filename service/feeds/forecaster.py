@@ -386,7 +386,7 @@ class Forecaster:
         assert self.rows is not None
         return model_selection.examples(self.spec, self.rows, step, self.models[step].recipe.represent, ordinals)
 
-    def _targets(self, step: int, ordinals: Sequence[int] | Ints) -> Floats:
+    def _targets(self, step: int, ordinals: Ints) -> Floats:
         assert self.rows is not None
         return model_selection.targets(self.spec, self.rows, step, self.models[step].recipe.represent, ordinals)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 from urllib.parse import quote, unquote
 
@@ -78,10 +79,15 @@ def quoted(name: str) -> str:
     if not 0 < len(name) <= LONGEST:
         raise InvalidInput(f"has {len(name)} characters, and needs 1 to {LONGEST}", field="series")
     is_special = not name.strip(".") or name.partition(".")[0] in OF_FEEDS
-    found = quote(name, safe="", errors="surrogatepass").replace("~", "~7E").replace("%", "~")
+    found = name
+    if not _IS_PLAIN(name):
+        found = quote(name, safe="", errors="surrogatepass").replace("~", "~7E").replace("%", "~")
     if is_special:
         found = f"~{ord(name[0]):02X}{found[1:]}"
     return found
+
+
+_IS_PLAIN = re.compile(r"[A-Za-z0-9._-]+").fullmatch
 
 
 def unquoted(quoted: str) -> str:
