@@ -197,7 +197,8 @@ class StepModel:
         found = decided[0][:, None] if len(decided) == 1 else np.stack(decided, axis=1)
         if self.spec.task != "direction":
             found = self.in_units(found)
-            found[:, 1:].sort(axis=1)
+            if len(decided) > 1:
+                found[:, 1:].sort(axis=1)
         return found
 
     def is_off_scale(self, levels: Floats, y: Floats) -> bool:

@@ -45,14 +45,13 @@ def name_of(value: Any, row: int | None = None, field: str = "series") -> str:
     >>> name_of("7"), name_of(7), name_of(7.0)
     ('7', '7', '7')
     """
-    if isinstance(value, float) and value.is_integer():
-        value = int(value)
-    if isinstance(value, int) and not isinstance(value, bool) and abs(value) <= LARGEST:
-        value = str(value)
     if not isinstance(value, str):
-        raise InvalidInput(
-            f"the name of a series is text, or a whole number up to 2**63, not {_shown(value)}", field=field, row=row
-        )
+        if isinstance(value, float) and value.is_integer():
+            value = int(value)
+        if not isinstance(value, int) or isinstance(value, bool) or abs(value) > LARGEST:
+            reason = f"the name of a series is text, or a whole number up to 2**63, not {_shown(value)}"
+            raise InvalidInput(reason, field=field, row=row)
+        value = str(value)
     if not value or value != value.strip() or not value.isprintable():
         raise InvalidInput(
             "the name of a series has no spaces around it, and what is printed alone", field=field, row=row

@@ -176,8 +176,7 @@ class Together(ABC, Generic[H, P]):
             reported: bytes = one.take_with(planned[id], records[id], durability, failed[id])
             self._learnt += 1
             if self._learnt > self.hot:
-                with one.following():
-                    one.cool_held()
+                one.follows(one.cool_held)
             return reported
 
         for ids in batches(records, AT_ONCE):
@@ -200,8 +199,7 @@ class Together(ABC, Generic[H, P]):
         """Release these replicas, so that their other calls run again."""
         for id_ in ids:
             one = self._held.pop(id_)
-            with one.following():
-                one.release_with(self._records.get(id_))
+            one.follows(one.release_with, self._records.get(id_))
 
     def _each(
         self, ids: Iterable[str], ask: Callable[[str], T], concerns_all: tuple[type[Exception], ...] | None = None
@@ -305,7 +303,9 @@ class ReadingsTogether(Together[HostedFeed, Planned]):
         if self._given is None:
             feeds = map(self._feed, planned)
             self._given = next((one.made_with for one in feeds if one.models and one.spec.recipes is None), None)
-        filling = [id_ for id_, one in planned.items() if self._feed(id_).fills_with(one.plan)]
+        filling = []
+        if self._given is None:
+            filling = [id_ for id_, one in planned.items() if self._feed(id_).fills_with(one.plan)]
         while filling and self._given is None:
             sample, filling = filling[:SAMPLE], filling[SAMPLE:]
             filling = self._choose(planned, sample) + filling

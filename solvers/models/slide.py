@@ -139,8 +139,9 @@ class Memory:
         self.make_rows = entry_point(_make_rows, space, one[0], 0, objective.losses, 1.0, (0, 0, 0), 1.0, 0)
         self.factor, self.times = entry_point(_factor, space, 0, 1.0), entry_point(times, one, one[0])
         self._first = edit.work(self.now, NO_CHANGES, (rows.slot_of, rows.used))
-        self._walk = walk_on(state, state.motion, (edit.status, edit.stop, edit.tolerances))
-        self._solve = entry_point(_solve, self._walk, self._first, NO_BATCH, space.XT, 1.0)
+        walk = walk_on(state, state.motion, (edit.status, edit.stop, edit.tolerances))
+        self._walks = {walk.n: walk}  #: by the number of examples
+        self._solve = entry_point(_solve, walk, self._first, NO_BATCH, space.XT, 1.0)
 
     def hold(self, stood: Standing, size: int) -> None:
         """Write a window's solution into the state, with space for ``size`` examples; ``place`` sets the losses."""
@@ -156,9 +157,10 @@ class Memory:
         """
         state, XT, gamma = self.state, self.space.XT, self.state.kernel.gamma
         size = state.n_slots
-        if self._walk.n != size:
-            self._walk = self._walk._replace(n=size, n_seen=size)
-        stop, allowance = self._walk.stop, work_from_nothing(size, n_free)
+        walk = self._walks.get(size)
+        if walk is None:
+            walk = self._walks[size] = next(iter(self._walks.values()))._replace(n=size, n_seen=size)
+        stop, allowance = walk.stop, work_from_nothing(size, n_free)
         stop[0], state.rows.clock = 0, state.rows.clock + 1
         watch(stop, 0)
         own = state.b, state.kappa, state.rows.clock, 0, state.events_since_refresh
@@ -166,7 +168,7 @@ class Memory:
         mean = 1.0 if state.n_free <= sizes[1] + sizes[2] else 0.0  # of the kernel's diagonal
         Progress.put(self.now, Stage.EDIT, *sizes, 0, 0, n, size, state.total, mean, *round_)
         check()
-        exit_ = self._solve(self._walk, self._first, NO_BATCH, XT, gamma)
+        exit_ = self._solve(walk, self._first, NO_BATCH, XT, gamma)
         if exit_ == Exit.DONE:
             found = Progress.snapshot(self.now)
             state.b, state.events_since_refresh = found.b, found.since + found.walked

@@ -161,5 +161,5 @@ def test_rows_that_stay_packed_say_the_same(more: dict[str, Any], monkeypatch: p
         assert scale is not None
         out = np.empty((2, scale.centre.size, keys.size))
         for rows_held, to in zip((kept, plain), out, strict=True):
-            StepFeatures(rows_held, i, model.recipe.represent).write(keys, scale, to)
+            StepFeatures(rows_held, i, model.recipe.represent).write(scale, keys, to)
         np.testing.assert_array_equal(*out)
