@@ -52,11 +52,12 @@ def name_of(value: Any, row: int | None = None, field: str = "series") -> str:
             reason = f"the name of a series is text, or a whole number up to 2**63, not {_shown(value)}"
             raise InvalidInput(reason, field=field, row=row)
         value = str(value)
-    if not value or value != value.strip() or not value.isprintable():
+    name: str = value
+    if not name or name != name.strip() or not name.isprintable():
         raise InvalidInput(
             "the name of a series has no spaces around it, and what is printed alone", field=field, row=row
         )
-    return value
+    return name
 
 
 def _shown(value: Any) -> str:
