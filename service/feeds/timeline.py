@@ -534,7 +534,7 @@ class Timeline:
         raise InvalidInput(reason, field=self.spec.time, row=row)
 
     def _check_names(self, cells: Row, row: int) -> None:
-        if cells.keys() == self.names:
+        if self.names is not None and cells.keys() == self.names:
             return
         for name in self.spec.columns:
             if name not in cells:
