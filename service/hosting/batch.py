@@ -176,7 +176,8 @@ class Together(ABC, Generic[H, P]):
             reported: bytes = one.take_with(planned[id], records[id], durability, failed[id])
             self._learnt += 1
             if self._learnt > self.hot:
-                one.follows(one.cool_held)
+                with one.following():
+                    one.cool_held()
             return reported
 
         for ids in batches(records, AT_ONCE):
@@ -199,7 +200,8 @@ class Together(ABC, Generic[H, P]):
         """Release these replicas, so that their other calls run again."""
         for id_ in ids:
             one = self._held.pop(id_)
-            one.follows(one.release_with, self._records.get(id_))
+            with one.following():
+                one.release_with(self._records.get(id_))
 
     def _each(
         self, ids: Iterable[str], ask: Callable[[str], T], concerns_all: tuple[type[Exception], ...] | None = None

@@ -318,7 +318,7 @@ class HostedFeed(Replica[FeedState]):
         with self.held.growing(self._most_bytes):
             apply = partial(state.apply, call, plan)
             done, reported, record, durability = self.perform(call, digest, apply, self._answered, solve)
-        self.follows(self._follow, done, time.thread_time() - began, len(record))
+        self._follow(done, began, len(record))
         counts = {name: done[name] for name in ("accepted", "ignored", "corrected", "announced", "position")}
         changed(call.action, f"{self}", version=state.version, durability=durability.value, **counts)
         self.remember(call.request, reported)
@@ -336,17 +336,18 @@ class HostedFeed(Replica[FeedState]):
         same = done["state"] == before.state == "live" and not done["events"]
         self.shown = View.of(self.current, before if same else None, done["forecasts"])
 
-    def _follow(self, done: dict[str, Any], worked: float, size: int, seconds: float | None = None) -> None:
-        """Count a call that took ``worked`` s of CPU time, and announce its events; its record has ``size`` bytes.
+    def _follow(self, done: dict[str, Any], began: float, size: int, seconds: float | None = None) -> None:
+        """Count a call and announce its events; ``began`` is the CPU time at its start, ``size`` its record's bytes.
 
         The ``seconds`` of a call of many feeds are counted in the metrics, too.
         """
-        self.checkpoints.record_change(worked, size)
-        self.announce()
-        if seconds is not None:
-            self._count("applied", seconds)
-        for event in done["events"]:
-            self.context.source.metrics.feed_events.labels(event["kind"]).inc()
+        with self.following():
+            self.checkpoints.record_change(time.thread_time() - began, size)
+            self.announce()
+            if seconds is not None:
+                self._count("applied", seconds)
+            for event in done["events"]:
+                self.context.source.metrics.feed_events.labels(event["kind"]).inc()
 
     # With others, held: see :mod:`~livesvm.service.hosting.batch`.
 
@@ -396,8 +397,7 @@ class HostedFeed(Replica[FeedState]):
 
         with self.growing(self._most_bytes, logged.sequence):
             done, reported = self.applied(logged.sequence, apply, show, self.begun())
-        now = time.thread_time() - worked, len(logged.data), time.perf_counter() - began
-        self.follows(self._follow, done, *now)
+        self._follow(done, worked, len(logged.data), time.perf_counter() - began)
         return reported
 
 

@@ -245,12 +245,14 @@ class Logged(ABC, Generic[S]):
 
     def _owe(self, debt: Callable[[], None]) -> None:
         self.journal.owe(debt)
-        self.follows(self.journal.settle)
+        with self.following():
+            self.journal.settle()
 
-    def follows(self, work: Callable[..., object], *given: object) -> None:
-        """Call ``work(*given)``, and log its errors instead of raising them, because the call before has succeeded."""
+    @contextmanager
+    def following(self) -> Iterator[None]:
+        """Log the block's errors instead of raising them, because the call before the block has succeeded already."""
         try:
-            work(*given)
+            yield
         except StoreError:
             pass  # the debts to the store are tried again before the next call
         except Exception:
@@ -379,7 +381,8 @@ class Logged(ABC, Generic[S]):
             if request is not None:
                 earlier = self.journal.recall(request, asked)
             reply = call(asked, solve) if earlier is None else Reply(earlier, replayed=True)
-        self.follows(self._count, "replayed" if reply.replayed else "applied", time.perf_counter() - start)
+        with self.following():
+            self._count("replayed" if reply.replayed else "applied", time.perf_counter() - start)
         crash.point("before-answer")
         return reply
 
@@ -431,14 +434,13 @@ class Logged(ABC, Generic[S]):
     def _between(self) -> None:
         """Write a snapshot between two calls, if one is due; raises no error, because the next call must run anyway."""
         self.due_at = math.inf
-        if not (self._state is None or self.deleted or self._is_broken):
-            self.follows(self._save_if_due, self._state)
-
-    def _save_if_due(self, state: S) -> None:
-        self.hot, self.due_at = None, self.checkpoints.deadline()
-        if self.checkpoints.is_due(state.version, self.due_at) and self.journal.is_settled:
-            self._save(self.checkpoints.save_quietly)
-            self.due_at = self.checkpoints.deadline()
+        if self._state is None or self.deleted or self._is_broken:
+            return
+        with self.following():
+            self.hot, self.due_at = None, self.checkpoints.deadline()
+            if self.checkpoints.is_due(self._state.version, self.due_at) and self.journal.is_settled:
+                self._save(self.checkpoints.save_quietly)
+                self.due_at = self.checkpoints.deadline()
 
 
 def first_summary(spec: Any, wakes: bool) -> bytes:

@@ -268,7 +268,8 @@ class HostedModel(Replica[ModelState]):
     def _opened(self, lease: Lease, found: Recovered[ModelState]) -> None:
         super()._opened(lease, found)
         self._choice = None
-        self.follows(self._consider)  # it is awake, whatever becomes of this
+        with self.following():  # it is awake, whatever becomes of this
+            self._consider()
 
     def give_up(self, reason: ServiceError) -> None:
         """Abort the solve and the choice of parameters that are in progress, and refuse waiting calls."""
@@ -384,10 +385,11 @@ class HostedModel(Replica[ModelState]):
         began = time.thread_time()
         show = partial(self._show, state, entry)
         outcome, answer, record, durability = self.perform(entry, digest, partial(entry.apply, state), show, solve)
-        self.follows(self._follow, state, entry, outcome, len(record), durability)
+        self._follow(state, entry, outcome, len(record), durability)
         self.remember(entry.request, answer)
         self.checkpoints.keep_solution(state, record, outcome.seconds)
-        self.follows(self._reckon, state, entry, time.thread_time() - began)
+        with self.following():
+            self._reckon(state, entry, time.thread_time() - began)
         return Reply(answer)
 
     def _reckon(self, state: ModelState, entry: LogEntry, seconds: float) -> None:
@@ -406,21 +408,22 @@ class HostedModel(Replica[ModelState]):
     def _follow(self, state: ModelState, entry: LogEntry, outcome: Outcome, size: int, durability: Durability) -> None:
         """Count the result of an entry in the metrics, and announce its events; ``size`` is its record's bytes."""
         metrics, task = self.context.source.metrics, state.spec.task
-        metrics.solve_seconds.labels(task).observe(outcome.seconds)
-        metrics.update_events.labels(task).observe(outcome.events)
-        if outcome.more.get("abandoned"):
-            metrics.abandoned.labels(task).inc()
-        if (alarm := outcome.more.get("drift")) is not None:
-            metrics.drift_alarms.labels(task).inc()
-            changed("drift", self.id, **alarm)
-        if isinstance(entry, Command) and entry.edits is not None and (tuned := entry.edits.tuned) is not None:
-            metrics.tunings.labels(task, tuned["reason"]).inc()
-            metrics.tuning_seconds.labels(task).observe(tuned["seconds"])
-        self.announce()
-        self.checkpoints.record_change(outcome.seconds, size)
-        reported = entry.reported(outcome)
-        self.recent.note_update(state.version, state.updated_at, outcome, reported)
-        changed(**reported, model=self.id, version=state.version, durability=durability.value)
+        with self.following():
+            metrics.solve_seconds.labels(task).observe(outcome.seconds)
+            metrics.update_events.labels(task).observe(outcome.events)
+            if outcome.more.get("abandoned"):
+                metrics.abandoned.labels(task).inc()
+            if (alarm := outcome.more.get("drift")) is not None:
+                metrics.drift_alarms.labels(task).inc()
+                changed("drift", self.id, **alarm)
+            if isinstance(entry, Command) and entry.edits is not None and (tuned := entry.edits.tuned) is not None:
+                metrics.tunings.labels(task, tuned["reason"]).inc()
+                metrics.tuning_seconds.labels(task).observe(tuned["seconds"])
+            self.announce()
+            self.checkpoints.record_change(outcome.seconds, size)
+            reported = entry.reported(outcome)
+            self.recent.note_update(state.version, state.updated_at, outcome, reported)
+            changed(**reported, model=self.id, version=state.version, durability=durability.value)
 
     # With others, held: see :mod:`~livesvm.service.hosting.batch`.
 
@@ -451,14 +454,16 @@ class HostedModel(Replica[ModelState]):
             with self.growing(state.bytes_with(command.add), logged.sequence):
                 show = partial(self._show, state, command, durability=level)
                 outcome, answer = self.applied(logged.sequence, partial(command.apply, state), show, solve)
-        self.follows(self._count, "applied", time.perf_counter() - began)
-        self.follows(self._follow, state, command, outcome, len(logged.data), level)
+        with self.following():
+            self._count("applied", time.perf_counter() - began)
+        self._follow(state, command, outcome, len(logged.data), level)
         try:
             self.checkpoints.keep_solution(state, logged.data, outcome.seconds)
         except BaseException:
             self.remember(command.request, answer)  # the update has had its effect
             raise
-        self.follows(self._reckon, state, command, time.thread_time() - worked)
+        with self.following():
+            self._reckon(state, command, time.thread_time() - worked)
         return answer
 
 
