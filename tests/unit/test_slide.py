@@ -123,7 +123,7 @@ def test_what_moves_much_is_no_slide(monkeypatch: pytest.MonkeyPatch) -> None:
     def fails(*given: Any) -> None:
         raise NotOptimal("the path ended")
 
-    monkeypatch.setattr(slides, "follow", fails)
+    monkeypatch.setattr(slides.Memory, "solve", fails)
     assert slide(sliding, stood, np.arange(N, N + 1), y[N : N + 1], 1, AHEAD) is None
     monkeypatch.undo()
     assert slide(sliding, stood, np.arange(N, N + 1), y[N : N + 1], 1, AHEAD)  # whatever that left in memory
