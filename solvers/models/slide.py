@@ -139,7 +139,7 @@ class Memory:
         self.make_rows = entry_point(_make_rows, space, one[0], 0, objective.losses, 1.0, (0, 0, 0), 1.0, 0)
         self.factor, self.times = entry_point(_factor, space, 0, 1.0), entry_point(times, one, one[0])
         self._first = edit.work(self.now, NO_CHANGES, (rows.slot_of, rows.used))
-        walk = walk_on(state, state.motion, (edit.status, edit.stop, edit.tolerances))
+        walk = walk_on(state, (edit.status, edit.stop, edit.tolerances))
         self._walks = {walk.n: walk}  #: by the number of examples
         self._solve = entry_point(_solve, walk, self._first, NO_BATCH, space.XT, 1.0)
 
