@@ -70,11 +70,11 @@ def examples(
     return represented(rows.layout, represent, shared, own), _relative(spec, actual, level)
 
 
-def targets(spec: FeedSpec, rows: Rows, step: int, represent: Represent, ordinals: Sequence[int] | Ints) -> Floats:
+def targets(spec: FeedSpec, rows: Rows, step: int, represent: Represent, ordinals: Ints) -> Floats:
     """Return the targets (m,) of rows for ``step``, an index, as :func:`examples` does, but not the features."""
-    at, keys = 0 if spec.task == "direction" else reference_at(rows.layout, represent), np.asarray(ordinals, np.int64)
-    actual = rows.target[keys % rows.size, step]
-    return _relative(spec, actual, rows.column(keys, step, at))
+    at = 0 if spec.task == "direction" else reference_at(rows.layout, represent)
+    actual = rows.target[ordinals % rows.size, step]
+    return _relative(spec, actual, rows.column(ordinals, step, at))
 
 
 def _relative(spec: FeedSpec, actual: Floats, level: Floats) -> Floats:

@@ -840,9 +840,10 @@ class ModelState:
         n = len(self.window.arrivals)
         return self.estimator.window_features.nbytes / n if n else 0.0
 
-    def cool(self) -> None:
-        """Free caches such as kernel rows, which the next update rebuilds; the model's answers do not change."""
+    def cool(self) -> int:
+        """Free caches such as kernel rows, which the next update rebuilds; return the bytes that are still held."""
         self.estimator.cool()
+        return self.held_bytes
 
     @property
     def hot_bytes(self) -> int:

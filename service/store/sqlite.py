@@ -40,6 +40,7 @@ from livesvm.service.store.seals import (
     checked_summary,
     document_seal,
     open_summary,
+    request_seal,
     seal,
     sha256,
     solution_seal,
@@ -100,7 +101,7 @@ def _answered(lease: Lease, key: str, answer: bytes) -> tuple[bytes | str | int,
 
 def _requested(model: str, sequence: int, asked: Idempotency) -> Row:
     """Return the row that remembers the request of a record."""
-    return next(request_rows(model, {asked.key: Remembered(asked.body, sequence, None)}))
+    return model, asked.key, sequence, asked.body, request_seal(model, asked.key, sequence, asked.body), None, None
 
 
 def _logged(record: Appending) -> Row:
