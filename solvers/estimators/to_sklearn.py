@@ -32,7 +32,7 @@ def to_sklearn(model: Any) -> Any:
         raise InvalidInput("a function is not taken along", field="kernel")
     if model.columns is not None:
         raise InvalidInput("a table is not taken along: scikit-learn has no such encoding", field="columns")
-    if model.components is not None:
+    if model.components_ is not None:
         raise InvalidInput("a map to landmarks is not taken along", field="components")
     if not model.n_window_:
         raise InvalidInput("is empty: there is nothing to take along", field="window")

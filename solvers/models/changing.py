@@ -134,6 +134,7 @@ class ChangingEstimator(LiveEstimator):
         """
         before, now = vars(self).copy(), vars(self).get("columns_")
         is_same = chosen.get("gamma", self.gamma_) == self.gamma_
+        is_same &= chosen.get("components", self.components_) == self.components_
         try:
             if "columns" in chosen:
                 columns = table_columns.given(chosen["columns"])

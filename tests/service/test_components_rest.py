@@ -14,11 +14,14 @@ import pytest
 
 from livesvm.service.client import Client
 from livesvm.service.history.replay import together
-from livesvm.service.models.commands import Batch, Command, Edits, Removal, Update
-from livesvm.service.models.spec import ModelSpec
+from livesvm.service.models.commands import Batch, Command, Edits, Outcome, Removal, Update
+from livesvm.service.models.self_tuning import TUNED, chosen
+from livesvm.service.models.spec import KernelSpec, ModelSpec
 from livesvm.service.models.state import ModelState
 from livesvm.service.models.window import WindowLimits
 from livesvm.solvers import IncrementalOneClassSVM, IncrementalPUClassifier, IncrementalSVC, IncrementalSVR
+from livesvm.solvers.analyses.tuning import rank
+from livesvm.solvers.analyses.tuning.automatic import choose
 from livesvm.solvers.errors import InvalidInput
 from tests.service.conftest import Make
 from tests.service.process import ServiceProcess
@@ -221,6 +224,9 @@ def test_several_classes_and_numbers(http: httpx.Client, make: Make) -> None:
         ({"components": 0}, "components"),
         ({"components": 10, "kernel": {"name": "sigmoid"}}, "components"),
         ({"components": 10, "task": "l2svc"}, "components"),
+        ({"components": "auto", "C": 2.0}, "components"),
+        ({"components": "auto", "task": "oneclass"}, "components"),
+        ({"components": "some"}, "components"),
     ],
 )
 def test_what_has_no_components_is_refused(http: httpx.Client, more: dict[str, Any], field: str) -> None:
@@ -230,11 +236,62 @@ def test_what_has_no_components_is_refused(http: httpx.Client, more: dict[str, A
     http.delete("/models/by-itself").raise_for_status()
 
 
+def test_a_chosen_rank_is_logged_replayed_and_erased(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(rank, "FEW_FREE", 5)
+    monkeypatch.setattr(rank, "SMALLER", (60, 120))
+    monkeypatch.setattr(rank, "CHEAPEST_FIRST", (30,))
+    spec, log = ModelSpec(id="m", components="auto", kernel=KernelSpec(gamma=0.3)), list[bytes]()
+    assert spec.C == "auto"
+    live = ModelState.empty(spec, 64)
+
+    def apply(update: Update, limits: WindowLimits = LIMITS) -> None:
+        command = live.plan(update, limits, 8, time.time(), None)
+        log.append(command.encode())
+        live.apply(command)
+
+    apply(Update(Batch(X[:120], Y[:120], list(range(120)))))
+    found = chosen(choose(cast("Any", live.copy().estimator())), "first", is_first=True)
+    apply(Update(edits=Edits(change={TUNED: found})))
+    assert live.parameters["components"] == found["parameters"]["components"] == 30
+    apply(Update(Batch(X[120:], Y[120:]), Removal(oldest=10)))
+    replayed, cold = ModelState.empty(spec, 64), ModelState.empty(spec, 64)
+    for record in log:
+        replayed.apply(Command.decode(record))
+        cold.apply_cold(Command.decode(record))
+    again = ModelState.decode(spec, 64, live.encode())
+    for state in (replayed, again):
+        np.testing.assert_array_equal(decisions(state), decisions(live))
+    np.testing.assert_allclose(decisions(cold), decisions(live), atol=1e-7)
+    whole = {**found, "parameters": found["parameters"] | {"components": None}}
+    with pytest.raises(InvalidInput, match="without components"):
+        apply(Update(edits=Edits(change={TUNED: whole})), WindowLimits(100, 10**4))
+    live.forget([20, 21])
+    never = ModelState.empty(spec, 64)
+    stay = [*range(10, 20), *range(22, 160)]
+    never.apply(never.plan(Update(Batch(X[stay], Y[stay])), LIMITS, 8, time.time(), None))
+    never._tune_afresh(Outcome(never.sizes))
+    assert live.parameters == never.parameters
+    np.testing.assert_allclose(decisions(live), decisions(never), atol=1e-7)
+
+
 def test_a_retraining_is_refused(http: httpx.Client, make: Make) -> None:
     model = make(**SPEC)
     http.post(f"/models/{model}/update", json={"add": {"X": X.tolist(), "y": Y.tolist()}}).raise_for_status()
     answer = http.post(f"/models/{model}/retrain", json={})
     assert (answer.status_code, answer.json().get("field")) == (422, "solver"), answer.text
+
+
+def test_a_model_chooses_its_rank(service: ServiceProcess, make: Make) -> None:
+    model = make(C=None, components="auto", kernel={"name": "rbf", "gamma": 0.3})
+    with Client(service.url) as client:
+        assert (client.model(model)["C"], client.model(model)["components"]) == (1.0, None)
+        client.update(model, X, Y)
+        deadline = time.monotonic() + 60.0
+        while (shown := client.model(model))["tuning"]["chosen"] is None and time.monotonic() < deadline:
+            time.sleep(0.05)
+        assert (shown["components"], shown["tuning"]["chosen"]["parameters"]["components"]) == (None, None)
+        client.update(model, change={"components": 20})
+        assert client.model(model)["components"] == 20
 
 
 def test_it_is_tuned(service: ServiceProcess, make: Make) -> None:

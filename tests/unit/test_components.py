@@ -19,11 +19,13 @@ from livesvm.solvers import (
     load_model,
     save_model,
 )
+from livesvm.solvers.analyses.tuning import rank
 from livesvm.solvers.errors import InvalidInput
 from livesvm.solvers.homotopy import by_features, coordinate_descent
 from livesvm.solvers.homotopy.tolerances import SETTINGS
 from livesvm.solvers.kernels.kernel import Kernel
 from livesvm.solvers.kernels.nystroem import fitted
+from livesvm.solvers.models import base
 from livesvm.solvers.problem.piecewise_linear import epsilon_insensitive, hinge
 from livesvm.solvers.problem.state import are_free, empty_examples
 from tests import oracle
@@ -301,6 +303,8 @@ def test_a_map_knows_whether_its_landmarks_are_in_the_window() -> None:
         ({"components": 1.5}, "components"),
         ({"components": 5, "kernel": "precomputed"}, "components"),
         ({"components": 5, "kernel": "sigmoid"}, "components"),
+        ({"components": "auto"}, "components"),
+        ({"components": "some", "C": "auto"}, "components"),
     ],
 )
 def test_what_has_no_components_is_refused(parameters: dict[str, Any], field: str) -> None:
@@ -404,3 +408,56 @@ def test_what_takes_no_map_says_so(name: str) -> None:
     with pytest.raises(InvalidInput) as refused:
         getattr(model, name)()
     assert refused.value.field == "components"
+
+
+def chosen_rank(kind: Any, monkeypatch: pytest.MonkeyPatch, **limits: Any) -> tuple[Any, Vector, Any]:
+    """Return a model that has chosen its rank with other limits, and its examples."""
+    for name, value in limits.items():
+        monkeypatch.setattr(rank, name, value)
+    X, numbers = made(300)
+    y = numbers > 0 if kind is IncrementalSVC else numbers
+    return kind(C="auto", gamma=0.3, components="auto").fit(X, y), X, y
+
+
+SMALL: dict[str, Any] = {"FEW_FREE": 5, "SMALLER": (100, 200), "CHEAPEST_FIRST": (2, 80, None)}
+
+
+@pytest.mark.parametrize("kind", [IncrementalSVC, IncrementalSVR])
+def test_a_rank_is_chosen_where_many_would_be_free(kind: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    model, X, y = chosen_rank(kind, monkeypatch, **SMALL)
+    assert (model.components, model.components_, model.choice_.parameters["components"]) == ("auto", 80, 80)
+    anew = kind(**model.choice_.parameters).fit(X, y)
+    own, known = (getattr(one, "decision_function", one.predict)(X) for one in (model, anew))
+    np.testing.assert_allclose(own, known, atol=1e-7)
+    again = type(model).from_arrays(model.get_params(), model.to_arrays())
+    assert again.components_ == 80
+    again.update((X[:5] + 0.01, y[:5]))
+    assert again.certificate().components == 80
+    model.change(C=1.0)
+    assert (model.C, model.components) == (1.0, 80)
+
+
+@pytest.mark.parametrize(
+    ("limits", "found"),
+    [
+        ({}, None),  # the window is small
+        (SMALL | {"FEW_FREE": 290}, None),  # few would be free
+        (SMALL | {"CHEAPEST_FIRST": (1, 2, None)}, None),  # no rank is good enough
+        (SMALL | {"CHEAPEST_FIRST": (1, 2, None), "MOST_FREE": 5}, 2),  # but too many would be free
+    ],
+)
+def test_what_is_chosen_is_the_cheapest_that_is_good(
+    limits: dict[str, Any], found: int | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    model, X, y = chosen_rank(IncrementalSVC, monkeypatch, **limits)
+    assert model.components_ == found
+    if found is None:
+        whole = IncrementalSVC(C=model.C_, gamma=0.3).fit(X, y)
+        np.testing.assert_allclose(model.decision_function(X), whole.decision_function(X), atol=1e-7)
+
+
+def test_many_first_examples_begin_with_landmarks(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(base, "MANY", 250)
+    model, _, _ = chosen_rank(IncrementalSVC, monkeypatch)
+    assert model.choice_.is_of_other_rank  # few are free: the whole kernel takes their place
+    assert model.components_ is None

@@ -89,7 +89,7 @@ function tuned({ tuning }) {
   const found = tuning?.chosen;
   if (!found) return tuning && "itself, from 40 examples on";
   const kept = found.changes ? "" : ", kept what it had";
-  const values = Object.entries(found.parameters).map(([name, value]) => `${name} ${short(value)}`).join(", ");
+  const values = Object.entries(found.parameters).map(([name, value]) => `${name} ${value === null ? "none" : short(value)}`).join(", ");
   return `itself, at version ${count(found.version)} (${found.reason})${kept}: ${values}, loss ${written(found.loss)}, with defaults ${written(found.defaults)}`;
 }
 
