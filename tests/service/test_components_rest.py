@@ -26,6 +26,7 @@ from livesvm.solvers.errors import InvalidInput
 from tests.service.conftest import Make
 from tests.service.process import ServiceProcess
 from tests.support.erasing import keeping
+from tests.support.feeds import FEED, rows_of, series
 
 LIMITS = WindowLimits(10**6, 10**4)
 SPEC: dict[str, Any] = {"C": 2.0, "kernel": {"name": "rbf", "gamma": 0.3}, "components": 12}
@@ -292,6 +293,26 @@ def test_a_model_chooses_its_rank(service: ServiceProcess, make: Make) -> None:
         assert (shown["components"], shown["tuning"]["chosen"]["parameters"]["components"]) == (None, None)
         client.update(model, change={"components": 20})
         assert client.model(model)["components"] == 20
+
+
+def test_feeds_and_fleets_have_components(service: ServiceProcess) -> None:
+    settings: dict[str, Any] = {**FEED, "C": 1.0, "gamma": 0.05, "represent": "level", "components": 15}
+    rows = rows_of(series(80))
+    with Client(service.url) as client:
+        client.create_feed(id="ranked", **settings)
+        client.observe("ranked", rows)
+        assert client.feed("ranked")["settings"]["components"] == 15
+        steps = client.feed_certificate("ranked")["steps"]
+        assert {step["approximation"]["components"] for step in steps} == {15}
+        assert max(step["relative_gap"] for step in steps) < 1e-8
+        client.create_fleet(id="ranks", **settings)
+        client.observe_fleet("ranks", [{**row, "series": name} for name in "ab" for row in rows])
+        alone = {one["step"]: one["value"] for one in client.forecast("ranked")["forecasts"]}
+        found = client.fleet_forecast("ranks")
+        assert [one["value"] for one in found] == [alone[one["step"]] for one in found]
+        assert len(found) == 2 * len(alone)
+        client.delete_feed("ranked")
+        client.delete_fleet("ranks")
 
 
 def test_it_is_tuned(service: ServiceProcess, make: Make) -> None:
