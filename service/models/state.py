@@ -764,7 +764,7 @@ class ModelState:
             n_features=self.window.n_features,
             row_bytes=self.row_bytes,
             is_sparse=bool(self.window.is_sparse),
-            n_support=0 if predictor is None else self._n_support(predictor),
+            n_support=0 if predictor is None else self.n_support(predictor),
             C=self.C,
             kernel=kernel,
             robust=outliers,
@@ -782,7 +782,7 @@ class ModelState:
             shape=self.spec.decision_function_shape,
         )
 
-    def _n_support(self, predictor: Any) -> int:
+    def n_support(self, predictor: Any) -> int:
         """Return the number of support vectors; a model with components keeps only a weighted sum of them."""
         is_sum = predictor.kernel.is_projected
         return self.sizes.n_free + self.sizes.n_bound if is_sum else int(predictor.n_support)

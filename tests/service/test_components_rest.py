@@ -275,11 +275,37 @@ def test_a_chosen_rank_is_logged_replayed_and_erased(monkeypatch: pytest.MonkeyP
     np.testing.assert_allclose(decisions(live), decisions(never), atol=1e-7)
 
 
-def test_a_retraining_is_refused(http: httpx.Client, make: Make) -> None:
-    model = make(**SPEC)
-    http.post(f"/models/{model}/update", json={"add": {"X": X.tolist(), "y": Y.tolist()}}).raise_for_status()
-    answer = http.post(f"/models/{model}/retrain", json={})
-    assert (answer.status_code, answer.json().get("field")) == (422, "solver"), answer.text
+@pytest.mark.parametrize("kind", ["two classes", "four classes", "one class", "pu", "pu batch"])
+def test_a_retraining_chooses_landmarks_by_the_window(service: ServiceProcess, make: Make, kind: str) -> None:
+    make_own, y, spec = OF_KIND[kind.removesuffix(" batch")]
+    asked = {"solver": "batch"} if kind.endswith("batch") else {}
+
+    def targets(at: slice) -> Any:
+        return None if y is None else y[at].tolist()
+
+    model = make(**spec)
+    with Client(service.url) as client:
+        client.update(model, X[:100].tolist(), targets(slice(100)))
+        client.update(model, X[100:].tolist(), targets(slice(100, 160)), remove={"oldest": 80})
+        before, version = client.predict(model, X.tolist()), client.model(model)["version"]
+        job = client.wait(client.retrain(model, hold_out=0.1, **asked)["id"])
+        assert job["state"] == "done", job
+        assert 0.0 <= job["result"]["held_back"]["error"] <= 1.0
+        client.update(model, X[:5].tolist(), targets(slice(5)))
+        client.apply(job["id"])
+        proof = client.certificate(model)
+        assert (proof["approximation"]["components"], proof["relative_gap"] < 1e-6) == (12, True)
+        shown = client.model(model)
+        assert (shown["components"], shown["n_features"], shown["kernel"]["name"]) == (12, 3, "rbf")
+        if not kind.startswith("pu"):  # its prior stays, and USMO keeps the map
+            anew = make_own().fit(X[80:], targets(slice(80, 160)))
+            anew.update((X[:5], targets(slice(5))))
+            found = client.predict(model, X.tolist())["decision"]
+            np.testing.assert_allclose(found, anew.decision_function(X), atol=1e-6)
+        else:
+            client.update(model, change={"lam": 0.01})
+        client.restore(model, version)
+        np.testing.assert_allclose(client.predict(model, X.tolist())["decision"], before["decision"], atol=1e-9)
 
 
 def test_a_model_chooses_its_rank(service: ServiceProcess, make: Make) -> None:
