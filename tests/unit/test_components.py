@@ -401,13 +401,27 @@ def test_an_analysis_is_that_of_the_linear_model_on_the_map(name: str, kind: str
     np.testing.assert_allclose(of_map, of_linear, atol=1e-8)
 
 
-@pytest.mark.parametrize("name", ["to_sklearn", "to_onnx"])
-def test_what_takes_no_map_says_so(name: str) -> None:
-    X, numbers = made(60)
-    model = ESTIMATORS["svc"]().fit(X, numbers > 0)
-    with pytest.raises(InvalidInput) as refused:
-        getattr(model, name)()
-    assert refused.value.field == "components"
+@pytest.mark.parametrize("more", [{}, {"scale": "standard"}, {"kernel": "poly", "coef0": 1.0}, {"kernel": "linear"}])
+@pytest.mark.parametrize("kind", [kind for kind in KINDS if kind != "positive and unlabelled"])
+def test_scikit_learn_and_onnx_decide_alike(kind: str, more: dict[str, Any]) -> None:
+    X, numbers = made(200)
+    make, targets = KINDS[kind]
+    model = make(gamma=0.3, components=15, **more).fit(
+        X[:150], None if targets(numbers) is None else targets(numbers)[:150]
+    )
+    machine = model.to_sklearn()
+    last = machine[-1] if more.get("scale") else machine
+    assert len(last.support_vectors_) == len(model.feature_scale_.landmarks) * (2 if kind == "three classes" else 1)
+    decide, theirs = (getattr(one, "decision_function", one.predict) for one in (model, machine))
+    np.testing.assert_allclose(theirs(X), decide(X), rtol=1e-10, atol=1e-10)
+    session = pytest.importorskip("onnxruntime").InferenceSession(model.to_onnx(), providers=["CPUExecutionProvider"])
+    found = session.run(None, {"X": X.astype(np.float32)})[0].ravel()
+    if kind == "regression":
+        np.testing.assert_allclose(found, model.predict(X), atol=1e-5)
+        return
+    sure = np.abs(np.reshape(decide(X), (len(X), -1))).min(axis=1) > 1e-4
+    assert (machine.predict(X)[sure] == model.predict(X)[sure]).all()
+    assert (found[sure] == model.predict(X)[sure]).all()
 
 
 def chosen_rank(kind: Any, monkeypatch: pytest.MonkeyPatch, **limits: Any) -> tuple[Any, Vector, Any]:
