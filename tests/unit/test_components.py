@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 from pathlib import Path
 from typing import Any
 from unittest import mock
@@ -28,6 +29,7 @@ from livesvm.solvers.kernels.nystroem import fitted
 from livesvm.solvers.models import base
 from livesvm.solvers.problem.piecewise_linear import epsilon_insensitive, hinge
 from livesvm.solvers.problem.state import are_free, empty_examples
+from livesvm.solvers.robust.settings import Robustness
 from tests import oracle
 
 Vector = NDArray[np.float64]
@@ -399,6 +401,102 @@ def test_an_analysis_is_that_of_the_linear_model_on_the_map(name: str, kind: str
         found = [np.concatenate([np.ravel(part) for part in one]) for one in found]
     of_map, of_linear = (np.asarray(one, np.float64) for one in found)
     np.testing.assert_allclose(of_map, of_linear, atol=1e-8)
+
+
+def cut(y: Any, part: slice) -> Any:
+    return None if y is None else y[part]
+
+
+def changed_back(model: Any) -> None:
+    """Give the model other parameters of its losses by each way that there is."""
+    fixed = model.fixed_by({"C": 2.0})
+    assert fixed == {}
+    if hasattr(model, "nu"):
+        model.change(nu=0.2)
+    elif hasattr(model, "lam"):
+        model.change(lam=0.02)
+        model.keep_estimate(model.to_arrays())
+        model.keep_estimate_of(model)
+    else:
+        model.adopt({"C": 1.0})
+        model.change(C=3.0)
+
+
+#: What is done to a model, or asked of it; what is returned is compared, besides the decisions after it.
+VERBS: dict[str, Any] = {
+    "add and remove": lambda m, X, y: m.update((X[90:], cut(y, slice(90, 120))), remove=range(10)),
+    "partial fit": lambda m, X, y: m.partial_fit(X[90:], cut(y, slice(90, 120))),
+    "replace": lambda m, X, y: m.update((X[90:92], cut(y, slice(90, 92))), keys=[5, 6], on_repeat="replace"),
+    "relabel": lambda m, X, y: m.update(relabel={3: y[9], 4: y[8]}),
+    "reweight": lambda m, X, y: m.update(reweight={3: 0.5, 4: 2.0}),
+    "decay": lambda m, X, y: m.update(decay=0.9),
+    "C": lambda m, X, y: m.update(C=0.5),
+    "robust": lambda m, X, y: m.update(robust=Robustness(0.2, -0.5)),
+    "local optimum": lambda m, X, y: [
+        m.update(robust=Robustness(0.2, -0.5)),
+        m.robustness().outliers,
+        m.local_optimality(),
+    ],
+    "candidates": lambda m, X, y: solvers.cccp(m, "theta"),
+    "singly": lambda m, X, y: solvers.update_singly(m, (X[90:95], y[90:95]), remove=[0, 1]),
+    "changes": lambda m, X, y: changed_back(m),
+    "cool and prepare": lambda m, X, y: [m.cool(), m.prepare()],
+    "checks": lambda m, X, y: [m.check_scale(X), m.checked(X[:5], cut(y, slice(5)), None, {}, None) and None],
+    "record": lambda m, X, y: m.record_with([(X[90:], cut(y, slice(90, 120)))]).overall.error,
+    "before learning": lambda m, X, y: np.concatenate(solvers.before_learning(m, X[90:], y[90:])),
+    "epsilon path": lambda m, X, y: m.epsilon_path(0.1, 0.5).breakpoints.value,
+    "thresholds": lambda m, X, y: np.append(m.held_out().positives, m.threshold(alerts=0.2).value),
+    "log probabilities": lambda m, X, y: m.predict_log_proba(X),
+    "samples": lambda m, X, y: m.score_samples(X),
+    "score": lambda m, X, y: m.score(X, y),
+    "pair": lambda m, X, y: m.certificate_of(0, 1).primal,
+    "losses": lambda m, X, y: m.losses_of(np.ones(2), np.ones(2)).levels,
+    "predictor": lambda m, X, y: m.predictor().decision_function(X),
+    "certificate": lambda m, X, y: [m.certificate().primal, m.certificate().dual],
+}
+REFUSED = (InvalidInput, AttributeError, TypeError, AssertionError)  #: of a kind that has no such thing
+
+
+def outcome_of(verb: Any, model: Any, rows: Vector, y: Any) -> Any:
+    """Return what a verb answers in numbers, and the decisions after it; if it is refused, the error and its field."""
+    try:
+        told = verb(model, rows, y)
+    except REFUSED as error:
+        return type(error), getattr(error, "field", None)
+    numbers = np.ravel(told).astype(np.float64) if isinstance(told, np.ndarray | float) else np.zeros(0)
+    return np.concatenate([numbers, np.ravel(getattr(model, "decision_function", model.predict)(rows))])
+
+
+@pytest.mark.parametrize("name", VERBS)
+def test_a_verb_does_to_the_map_what_it_does_to_a_linear_model(name: str) -> None:
+    X, numbers = made(120)
+    worked = 0
+    for make, targets in KINDS.values():
+        y = targets(numbers)
+        model = make(gamma=0.3, components=15).fit(X[:90], cut(y, slice(90)))
+        mapped = model.feature_scale_.apply(X)
+        linear = make(kernel="linear").fit(mapped[:90], cut(y, slice(90)))
+        own, expected = outcome_of(VERBS[name], model, X, y), outcome_of(VERBS[name], linear, mapped, y)
+        if isinstance(expected, tuple):
+            assert own == expected
+            continue
+        worked += 1
+        np.testing.assert_allclose(own, expected, rtol=1e-6, atol=1e-6)
+        assert model.certificate().relative_gap <= SETTINGS.acceptable
+    assert worked
+
+
+def test_each_verb_and_analysis_is_tried() -> None:
+    text = Path(__file__).read_text(encoding="utf-8")
+    functions = {name for name in solvers.__all__ if inspect.isfunction(getattr(solvers, name))}
+    methods = {
+        name
+        for kind in (IncrementalSVC, IncrementalSVR, IncrementalOneClassSVM, IncrementalPUClassifier)
+        for name, found in inspect.getmembers(kind, callable)
+        if not name.startswith("_") and str(getattr(found, "__module__", "")).startswith("livesvm")
+    }
+    elsewhere = {"time_limit", "tune", "warm_up", "to_warm_arrays"}
+    assert {name for name in functions | methods if f"{name}(" not in text} == elsewhere
 
 
 @pytest.mark.parametrize("more", [{}, {"scale": "standard"}, {"kernel": "poly", "coef0": 1.0}, {"kernel": "linear"}])
