@@ -331,6 +331,13 @@ def test_feeds_and_fleets_have_components(service: ServiceProcess) -> None:
         steps = client.feed_certificate("ranked")["steps"]
         assert {step["approximation"]["components"] for step in steps} == {15}
         assert max(step["relative_gap"] for step in steps) < 1e-8
+        assert [step["step"] for step in client.feed_drift("ranked")["steps"]] == settings["steps"]
+        client.update_feed("ranked", [{"step": 1, "keep": 30, "C": 0.5}])
+        done = client.wait(client.backtest("ranked")["id"])
+        assert done["state"] == "done", done
+        client.delete_feed("ranked")
+        client.create_feed(id="ranked", **settings)
+        client.observe("ranked", rows)
         client.create_fleet(id="ranks", **settings)
         client.observe_fleet("ranks", [{**row, "series": name} for name in "ab" for row in rows])
         alone = {one["step"]: one["value"] for one in client.forecast("ranked")["forecasts"]}
