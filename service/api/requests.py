@@ -41,7 +41,7 @@ from livesvm.service.models.fields import (
     with_none,
     without_default,
 )
-from livesvm.service.models.spec import ClassWeights, Components, KernelSpec, Lam, Prior, Scale
+from livesvm.service.models.spec import ClassWeights, Components, KernelSpec, Lam, Prior, Scale, TargetScale
 from livesvm.service.webhooks.spec import WebhookSpec
 from livesvm.solvers.errors import InvalidInput
 from livesvm.solvers.models.repeats import OnRepeat
@@ -140,6 +140,7 @@ class ChangeSpec(Request):
     nu: float | None = Field(default=None, gt=0, le=1, allow_inf_nan=False)
     prior: Prior | None = Field(default=None, description="`pu`; `estimate`: from the window as it is now.")
     lam: Lam | None = Field(default=None, description="`pu`: C is 1 / (2 lam); `auto`: by the window as it is now.")
+    target_scale: TargetScale | None = Field(default=None, description="`svr`; `auto`: chosen with C.")
     class_weight: ClassWeights | None = Field(default=None, description="`null`: none any more.")
     fit_intercept: bool | None = None
     kernel: KernelSpec | None = Field(default=None, description="The whole kernel.")
@@ -231,7 +232,7 @@ class UpdateRequest(Request):
         return commands.Update(
             None if add is None else commands.batch_of(add.features, add.y, add.keys, add.weights, add.times, add.tags),
             None if remove is None else commands.Removal(remove.keys, remove.oldest, remove.older_than),
-            self._edits(),
+            self._edits() if self.model_fields_set - {"add", "remove"} else None,
             "refuse" if add is None else add.on_repeat,
         )
 

@@ -283,11 +283,17 @@ def of_grid(found: InspectedTable) -> dict[str, str]:
 
 def of_served(settings: dict[str, Any], file: Path, given: dict[str, Any], *names: str) -> InspectedTable:
     """Return a file as a table for a feed or fleet with these settings: rows off the grid are put on its grid."""
-    if given.get("zone") == settings["timezone"]:
-        given = given | {"zone": None}
+    zone = settings["timezone"]
+    if zone is not None and given.get("zone") == zone:
+        given = given | {"is_local": True}
     if settings.get("align") is not None and given.get("align") is None:
         given = given | {"align": "none"}
-    found, every = table(file, given, *names), settings["every"]
+    try:
+        found, every = table(file, given, *names), settings["every"]
+    except ValueError:
+        if zone is None or given.get("zone") is not None:
+            raise
+        return of_served(settings, file, given | {"zone": zone}, *names)  # of numbered hours
     if found.align is not None and given.get("align") is None and every not in (None, "auto"):
         method, _, own = found.align.partition(":")
         grid = f"{every:g}s" if isinstance(every, int | float) else every

@@ -42,6 +42,10 @@ def create(
     components: Annotated[
         str | None, typer.Option(help="Rank of the kernel, for windows with thousands on the margin; or auto.")
     ] = None,
+    target_scale: Annotated[
+        Literal["none", "log", "log1p", "auto"] | None,
+        typer.Option(help="Of svr: the scale on which targets are learnt."),
+    ] = None,
     label: Annotated[
         list[str] | None, typer.Option(help="A label that there may be; repeated. Others are then refused.")
     ] = None,
@@ -64,6 +68,7 @@ def create(
     that number of the last rows.
     """
     asked: dict[str, Any] = {"task": task or "svc", "kernel": {"name": kernel}, "C": C, "drift_alarms": drift_alarms}
+    asked["target_scale"] = target_scale
     if gamma is not None:
         asked["kernel"]["gamma"] = gamma
     if components is not None:

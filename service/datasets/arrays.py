@@ -18,9 +18,8 @@ from typing import Any, BinaryIO, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from livesvm.service.models.arrays import check_matrix, check_vector
+from livesvm.service.models.arrays import check_matrix, check_targets, check_vector
 from livesvm.service.models.fields import check_weights
-from livesvm.service.models.labels import check_targets
 from livesvm.service.models.row_marks import HALVES, Marks
 from livesvm.service.store.base import StoreDamaged, StoreUnavailable
 from livesvm.solvers.errors import InvalidInput

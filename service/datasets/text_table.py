@@ -16,7 +16,7 @@ import numpy as np
 from livesvm.service.datasets.arrays import Sink
 from livesvm.service.files import csv_text, dialect, documents, raw_tables
 from livesvm.service.files.dialect import FileOptions, Line
-from livesvm.service.models.labels import targets
+from livesvm.service.models.arrays import targets
 from livesvm.service.models.row_marks import marks_of
 from livesvm.solvers.errors import InvalidInput
 

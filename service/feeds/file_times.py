@@ -23,7 +23,8 @@ _DATES = (
     "%d.%m.%y", "%d/%m/%y", "%d-%m-%y", "%m/%d/%y", "%m-%d-%y", "%m.%d.%y", "%y/%m/%d", "%y-%m-%d", "%y.%m.%d",
     "%d %b %Y", "%d-%b-%Y", "%d-%b-%y", "%d/%b/%Y", "%d. %b %Y", "%b %d, %Y", "%b %d %Y", "%Y-%b-%d", "%Y %b %d",
     "%d %b %y", "%d. %b %y", "%d.%b.%y", "%d.%b.%Y", "%b %d, %y", *_BARE,
-    "%b %Y", "%b-%Y", "%b-%y", "%Y %b", "%Y-%b", "%Y%m%d", "%YM%m", "%Y %m", "%m/%Y", "%m.%Y", "%b %d %H:%M:%S %Y",
+    "%b %Y", "%b-%Y", "%b-%y", "%b/%y", "%b/%Y", "%Y %b", "%Y-%b", "%Y%m%d", "%YM%m", "%YMM%m", "%Y M%m", "%Y %m",
+    "%Y. %m. %d.", "%m/%Y", "%m.%Y", "%b %d %H:%M:%S %Y",
 )  # fmt: skip
 _CLOCKS = (
     "%H:%M", "%H%M", "%H:%M:%S", "%H:%M:%S.%f", "%I:%M %p", "%I:%M:%S %p", "%I:%M%p", "%I %p", "%H", "%H %M", "%H.%M",
@@ -46,22 +47,24 @@ _NAMED_ZONES = (
     (re.compile(r"(?i)(.*[^a-z])?(utc|gmt)([^a-z+-].*)?"), "UTC"),
 )
 """Zones by what the name of a column says."""
-_ZONE = re.compile(rf"(.*\d)\s*\(?({'|'.join(sorted(_OFFSETS, reverse=True))}|[+-]\d\d:?\d\d)\)?")
-_MONTHS = (
-    "jan january januar jän jänner janv janvier ene enero gen gennaio januari janeiro",
-    "feb february februar feber févr fevr février fevrier febrero febbraio februari fev fevereiro",
-    "mar march mär mrz märz maerz mars marzo mrt maart março",
-    "apr april avr avril abr abril aprile",
-    "may mai mayo mag maggio mei maio maj",
-    "jun june juni juin junio giu giugno junho",
-    "jul july juli juil juillet julio lug luglio julho",
-    "aug august août aout ago agosto augustus augusti",
-    "sep sept september septembre septiembre set settembre setembro",
-    "oct october okt oktober octobre octubre ott ottobre out outubro",
-    "nov november novembre noviembre novembro",
-    "dec december dez dezember déc décembre decembre dic diciembre dicembre dezembro desember",
+_ZONE = re.compile(
+    rf"(.*\d)\s*\(?(?:[A-Z]{{2,5}} ?(?=[+-]))?({'|'.join(sorted(_OFFSETS, reverse=True))}|[+-]\d\d:?\d\d)\)?"
 )
-"""Names of months in English, German, French, Spanish, Italian, Dutch, Portuguese and Scandinavian languages."""
+_MONTHS = (
+    "stycznia jan january januar jän jänner janv janvier ene enero gen gennaio januari janeiro",
+    "lutego feb february februar feber févr fevr février fevrier febrero febbraio februari fev fevereiro",
+    "marca mar march mär mrz märz maerz mars marzo mrt maart março",
+    "kwietnia apr april avr avril abr abril aprile",
+    "maja may mai mayo mag maggio mei maio maj",
+    "czerwca jun june juni juin junio giu giugno junho",
+    "lipca jul july juli juil juillet julio lug luglio julho",
+    "sierpnia aug august août aout ago agosto augustus augusti",
+    "września sep sept september septembre septiembre set settembre setembro",
+    "października oct october okt oktober octobre octubre ott ottobre out outubro",
+    "listopada nov november novembre noviembre novembro",
+    "grudnia dec december dez dezember déc décembre decembre dic diciembre dicembre dezembro desember",
+)
+"""Names of months in English, German, French, Spanish, Italian, Dutch, Portuguese, Scandinavian and Polish."""
 _DAYS = (
     "mon monday tue tuesday wed wednesday thu thursday fri friday sat saturday sun sunday"
     " mo montag di dienstag mi mittwoch do donnerstag fr freitag sa samstag so sonntag"
@@ -74,14 +77,16 @@ _ENGLISH = {name: short for short, names in zip(_SHORT, _MONTHS, strict=True) fo
 _ENGLISH |= dict.fromkeys(_DAYS.split(), "")
 _WORD = re.compile(r"([^\W\d_]{2,})[.,]?")
 _HALF = re.compile(r"(?i)\b([ap])\.?\s?m\.?$")
+_AROUND = re.compile(r"^\[|\]$| \([^)\d]*\)$")
+_EAST_ASIAN = str.maketrans({"年": "-", "月": "-", "日": None})
 _MIDNIGHT = re.compile(r"(.*\D)24((?::00|00){0,2})")
 _LAST = re.compile(r"(\d*)$")
 _ISO = re.compile(r"[-\d]+T\d\d")
 _SPAN = re.compile(r"(\d{1,2}(?::\d\d){0,2})\s?[-–]\s?\d{1,2}(:\d\d){0,2}")  # noqa: RUF001
 _PARTS = (
-    ("year", "yr", "yyyy", "yy", "jahr", "année", "annee", "año", "ano", "anno"),
-    ("month", "mon", "mo", "mm", "monat", "mois", "mes", "mese"),
-    ("day", "dy", "dd", "tag", "jour", "día", "dia", "giorno"),
+    ("year", "yr", "yyyy", "yy", "jahr", "année", "annee", "año", "ano", "anno", "jaar", "år", "vuosi", "rok"),
+    ("month", "mon", "mo", "mm", "m", "monat", "mois", "mes", "mês", "mese", "maand", "månad", "kuukausi", "period"),
+    ("day", "dy", "dd", "d", "tag", "jour", "día", "dia", "giorno", "dag", "päivä"),
     ("hour", "hr", "hh", "stunde", "heure", "hora", "ora"),
     ("minute", "mn", "mm", "minuten"),
 )
@@ -97,6 +102,7 @@ _PERIOD = (
 _WEEK = re.compile(r"(?i).*(week|woche|\bkw\b|semaine|semana).*")
 _NUMBER = re.compile(r"\d+[.,]\d+")
 _SERIAL = re.compile(r"[2-7]\d{4}([.,]\d+)?")  #: days from 1900, of the years 1954 to 2119
+_FLOAT_DATE = re.compile(r"\d\.\d+[eE]\+0?(7|9|11|13)")  #: 20240131 with up to six more digits, as Fortran writes it
 _DECIMAL_YEAR = re.compile(r"(1[5-9]|2[01])\d\d([.,]\d+)?")
 _EPOCHS = {9: "seconds", 10: "seconds", 13: "milliseconds", 16: "microseconds", 19: "nanoseconds"}
 _DIGITS = "YYYYMMDDHHMMSS"
@@ -142,9 +148,13 @@ def find(cells: Sequence[str], name: str, *, alone: bool = False) -> list[TimeFo
         return [weeks]
     if is_named:
         name = "years" if all(map(str.isdigit, cells)) else "years with decimals, in months"
-        years = TimeFormat(name, _of_decimal_year)
-        if years.reads(cells):
-            return [years]
+        for years in (TimeFormat(name, _of_decimal_year), TimeFormat(f"{name}' middles", _of_middle)):
+            if years.reads(cells):
+                return [years]
+    if all(map(_FLOAT_DATE.fullmatch, cells)):
+        whole = [f"{float(cell):.0f}" for cell in cells]
+        found = find(whole, "date", alone=True)
+        return [_of_floats(one.whole()) for one in found if is_named or one.name.startswith("YYYY")]
     as_weeks = None if cells[0].isdigit() else _period(cells)
     found = [one for one in (_as_it_is(cells, is_named), _serial(cells, is_named), as_weeks) if one is not None]
     if found or not (is_named or not all(map(_NUMBER.fullmatch, cells))):
@@ -187,9 +197,9 @@ def _plain(name: str) -> str:
 
 
 def parts_unnamed(columns: Sequence[Sequence[str]]) -> Iterator[tuple[int, ...]]:
-    """Yield the first columns that may be year, month, day, hour and minute, perhaps with a day of the year."""
+    """Yield columns that may be year, month, day, hour and minute, perhaps with a day of the year, or after an id."""
     limits = ((1600, 2200), (1, 12), (1, 31), (0, 24), (0, 59))
-    for places in ((0, 1, 2, 3, 4), (0, 2, 3, 4, 5)):
+    for places in ((0, 1, 2, 3, 4), (0, 2, 3, 4, 5), (1, 2, 3, 4, 5), (2, 3, 4, 5, 6)):
         fits = [
             place < len(columns)
             and all(map(str.isdigit, columns[place]))
@@ -197,8 +207,8 @@ def parts_unnamed(columns: Sequence[Sequence[str]]) -> Iterator[tuple[int, ...]]
             for place, (low, high) in zip(places, limits, strict=True)
         ]
         count = fits.index(False) if False in fits else len(fits)
-        months = [12 * int(year) + int(month) for year, month in zip(*columns[:2], strict=True)] if count > 1 else []
-        if count > 2 or (len(months) > 2 and months == [*range(months[0], months[0] + len(months))]):
+        months = [12 * int(year) + int(month) for year, month in zip(*columns[:2], strict=True)] if count == 2 else []
+        if count > 2 or (not places[0] and len(months) > 2 and months == [*range(months[0], months[0] + len(months))]):
             yield places[:count]
 
 
@@ -210,7 +220,12 @@ def numbered(name: str) -> TimeFormat | None:
 
     def read(cell: str) -> str:
         """Return the time in a cell as ISO 8601; raises ValueError."""
-        return _iso(datetime.strptime(f"{cell} 1" if form.endswith("%u") else cell, form))
+        if form.endswith("%u"):
+            return _iso(datetime.strptime(f"{cell} 1", form))
+        day, _, clock = cell.rpartition(" ") if cell.count(" ") == 2 else (cell, "", "0")
+        if not clock.isdigit() or int(clock) > 2400 or int(clock) % 100 > 59:
+            raise ValueError(cell)
+        return _iso(datetime.strptime(day, form) + timedelta(hours=int(clock) // 100, minutes=int(clock) % 100))
 
     return TimeFormat("year and ISO week" if form.endswith("%u") else "year and day of it", read)
 
@@ -237,9 +252,9 @@ def with_periods(day: TimeFormat, count: int, zone: str | None = None, *, ends: 
         when, passed = datetime.fromisoformat(read_day(begin)), timedelta(minutes=minutes * (int(number) - (not ends)))
         if place is None:
             return _iso(when + passed)
-        return _iso((when.replace(tzinfo=place).astimezone(UTC) + passed).astimezone(place))
+        return _iso((when.replace(tzinfo=place).astimezone(UTC) + passed).astimezone(place).replace(tzinfo=None))
 
-    return TimeFormat(f"{day.name}, with periods of {minutes} minutes from 1", read, day.zoned or zone is not None)
+    return TimeFormat(f"{day.name}, with periods of {minutes} minutes from 1", read, day.zoned)
 
 
 def narrowed(formats: list[TimeFormat], cells: Iterable[str]) -> list[TimeFormat]:
@@ -305,6 +320,24 @@ def _of_decimal_year(cell: str) -> str:
     return _iso(datetime(round(months) // 12, round(months) % 12 + 1, 1))
 
 
+def _of_floats(one: TimeFormat) -> TimeFormat:
+    """Return a format of digits that reads them as numbers with exponents."""
+
+    def read(cell: str) -> str:
+        """Return the time in a cell; raises ValueError."""
+        digits = f"{float(cell):.0f}"
+        return digits if one.read is None else one.read(digits)
+
+    return replace(one, read=read)
+
+
+def _of_middle(cell: str) -> str:
+    """Return the first day of the month of which a year with decimals is the middle; raises ValueError."""
+    if not _DECIMAL_YEAR.fullmatch(cell):
+        raise ValueError(cell)
+    return _of_decimal_year(f"{float(cell.replace(',', '.')) - 1 / 24:.6f}")
+
+
 def _period(cells: list[str]) -> TimeFormat | None:
     """Return the format of quarters or ISO weeks, which reads each as its first day; None for other cells."""
     try:
@@ -326,7 +359,7 @@ def _of_period(cell: str) -> str:
 
 
 def _written(cells: list[str], is_named: bool) -> list[TimeFormat]:
-    """Return the strptime formats that read all cells; of formats that give equal times, only the first."""
+    """Return the strptime formats that read all cells; of those in the same order that give equal times, the first."""
     first, found = _begin(cells[0]), dict[tuple[str, ...], TimeFormat]()
     zone = _ZONE.fullmatch(first)
     shapes = {_shape(first), *([] if zone is None else [_shape(zone[1])])}
@@ -341,7 +374,8 @@ def _written(cells: list[str], is_named: bool) -> list[TimeFormat]:
         if not 1500 < begin.year < 2200:
             continue
         zoned = begin.tzinfo is not None
-        found.setdefault(tuple(map(one.read, cells)), TimeFormat(one.name, one.read, zoned))
+        order = "".join(re.findall("%([dmy])", one.name.lower()))  # equal on the first of January alone
+        found.setdefault((order, *map(one.read, cells)), TimeFormat(one.name, one.read, zoned))
     return [*found.values()]
 
 
@@ -352,7 +386,7 @@ def _packed(text: str) -> int:
 
 def joined(cells: Sequence[str]) -> str:
     """Join parts of a time with blanks; of a range of hours such as 00:00-01:00 keep only the beginning."""
-    if len(cells) > 1 and cells[-1][-1:] == "h":  # as in French
+    if len(cells) > 1 and cells[-1][-1:] == "h" and cells[-1][-2:-1].isdigit():  # as in French
         cells = [*cells[:-1], cells[-1][:-1]]
     if len(cells) > 1 and ("-" in cells[-1] or "\N{EN DASH}" in cells[-1]):
         cells = [span[1] if (span := _SPAN.fullmatch(cell.strip())) else cell for cell in cells]
@@ -378,6 +412,8 @@ def _shape(text: str) -> str:
 
 def _begin(cell: str) -> str:
     """Return the first time of a range such as 01.01.2024 00:00 - 01.01.2024 01:00, with names of months in English."""
+    if cell[:1] == "[" or cell[-1:] in ")日":  # of logs, browsers, and East Asia
+        cell = _AROUND.sub("", cell).translate(_EAST_ASIAN)
     begin, _, end = cell.partition("/")
     if _ISO.match(begin) and _ISO.match(end):
         return begin

@@ -16,7 +16,7 @@ from itertools import islice, pairwise, repeat
 from pathlib import Path
 from typing import Any
 
-from livesvm.service.feeds import alignment, file_times, interval, times
+from livesvm.service.feeds import alignment, file_times, frequencies, interval, times
 from livesvm.service.feeds.align import Align
 from livesvm.service.feeds.file_times import TimeFormat
 from livesvm.service.files import dialect, documents, raw_tables
@@ -45,21 +45,29 @@ BACK = 2 * 3600.0
 """Seconds by which times fall back at most without being out of order: clocks do so in autumn."""
 SUMMARY, NOTES = 5, 20
 """Most rows at the end that may be summaries, and notes with fewer or more cells than the table's rows."""
-_OF_SERIES = re.compile(r"(?i)(series|entity_id|(sensor|meter|station|device)([ _]?(id|name))?|symbol|metric|_field)")
+_OF_SERIES = re.compile(
+    r"(?i)(series|entity_id|topic|(sensor|meter|station|device)([ _]?(id|name))?|symbol|metric|_field)"
+)
 """Names of columns whose words are series, although no two rows have the same time."""
 _SERIES = re.compile(
     r"(?i)(series|name|id|key|sensor|meter|station|entity_id|site|item|store|symbol|metric|_field|.*_id)"
 )
 _CLOCK = re.compile(r"\d{1,2}[:.]\d\d([:.]\d\d(\.\d+)?)?( ?[AaPp][Mm]|\s?[-–]\s?\d{1,2}:\d\d.*)?|\d\d\s?[-–]\s?\d\d")  # noqa: RUF001
 _CLOCKS = ("hour", "hr", "he", "hour ending", "stunde", "uhrzeit", "time", "hhmm", "clock", "heure", "hora")
+_YEAR = re.compile(r"(1[6-9]|2[01])\d\d")
+_PACKED_CLOCK = re.compile(r"([01]\d|2[0-4])[0-5]\d")
 _PERIODS = re.compile(r"(?i)(settlement[ _]?)?period|sp|settlementperiod|intervall?|zeitintervall")
 _TIMES = ("time", "timestamp", "datetime", "date", "_time", "ts", "ds")  #: names that are taken first
 _FORECAST = re.compile(r"(?i).*(forecast|prognos|predict|planned|day-ahead total)")
+_CODE = re.compile(r"[1-9]\d{4,}|0\d+")
 _WHOLE = re.compile(r"-?\d{1,15}(\.0*)?")
 _ORDER = re.compile(r"(?i)\b([dtmyj])\1*[./-]([dtmyj])\2*[./-]([dtmyj])\3*\b")
 _PLAIN = re.compile(r"[+-]?\d+\.?\d*([eE][+-]?\d+)?")
 _GROUPED = re.compile(r"[(+-]?[1-9]\d{0,2}\.\d{3}\)?")
-_NINES = re.compile(r"-?(?=(\D*9){3})9+([.,](9+|0*))?|-(99|[1-9]00+|3276[78])([.,]0*)?")
+_NINES = re.compile(r"[+-]?(?=(\D*9){3})9+([.,](9+|0*))?|-(99|[1-9]00+|3276[78])([.,]0*)?")
+_TWO_NINES = re.compile(r"99([.,]0+)?")
+_CODED, _SURELY_CODED = re.compile(r"[+-]?\d{4,5},\w"), re.compile(r"[+-]0\d{3},\w")
+"""Numbers of a fixed width with a mark of their quality, such as +0123,1, as in the ISD of weather stations."""
 _TARGET = re.compile(r"(?i)_?(value|y|target|state|load|demand)")
 _CALENDAR = re.compile(r"(?i)(day[ _]?of[ _]?)?week|week[ _]?day|wo(chen)?tag|dow|year|month|day|hour|unix|epoch")
 """Names of columns of numbers that tell the time."""
@@ -160,6 +168,10 @@ def _of_file(path: Path) -> Iterator[None]:
 class _Reader:
     """The reader of one file: finds the meaning of the columns, and converts their cells."""
 
+    columns: list[Any]
+    begin: int
+    end: int
+
     def __init__(self, raw: Raw, given: FileOptions, time: str | None, *, of_examples: bool = False) -> None:
         if given.zone is not None:
             times.zone_of(given.zone)
@@ -168,9 +180,12 @@ class _Reader:
         self.every: interval.Every | None = None
         self.grid: tuple[Align, interval.Every] | None = None
         self.order = ""
-        self.kept = [*islice(raw.rows(), KEPT)]
-        good = [row for row in self.kept if len(row) == raw.width]
-        self.columns = [*zip(*good, strict=True)] if good else [()] * raw.width
+        self._read_first()
+        if not of_examples and (found := frequencies.finest(raw.names, self.columns)) is not None:
+            self.raw = raw = replace(raw, rows=partial(frequencies.rows_of, raw.rows, raw.width, found))
+            self.said["periods of several lengths"] = found.said
+            self._read_first()
+        self._without_codes()
         self.parts, formats = self._examples_time() if of_examples else self._with_zone(*self._time(time))
         self._look(formats)
         good = [row for row in self.kept[self.begin : self.end] if len(row) == raw.width] + self.later
@@ -205,7 +220,32 @@ class _Reader:
             self.decimal, self.thousands = ",", f"{self.thousands}."  # as in the countries of such dates
         self.says_point = may_be_thousands
         self.pattern = dialect.pattern_of(self.decimal)
-        self.far = {} if of_examples or given.missing else self._far()
+        self.far = {} if of_examples or given.missing else self._far(_NINES)
+
+    def _read_first(self) -> None:
+        """Read the first rows, and their columns."""
+        self.kept = [*islice(self.raw.rows(), KEPT)]
+        good = [row for row in self.kept if len(row) == self.raw.width]
+        self.columns = [*zip(*good, strict=True)] if good else [()] * self.raw.width
+
+    def _without_codes(self) -> None:
+        """Take the numbers alone of columns with marks of quality after a comma."""
+        cells = [{*column} - {""} for column in self.columns]
+        if self.raw.separator != "," or not any(map(_SURELY_CODED.fullmatch, set().union(*cells))):
+            return
+        coded = [at for at, one in enumerate(cells) if one and all(map(_CODED.fullmatch, one))]
+
+        def rows(source: Callable[[], Iterator[Line]] = self.raw.rows) -> Iterator[Line]:
+            """Yield the rows."""
+            for row in source():
+                if len(row) == self.raw.width:
+                    for at in coded:
+                        row[at] = row[at].partition(",")[0]
+                yield row
+
+        self.raw = replace(self.raw, rows=rows)
+        self.said["marks of quality left out"] = ", ".join(self.raw.names[at] for at in coded)
+        self._read_first()
 
     def _kind_of(self, column: Sequence[str]) -> str:
         """Return the most frequent kind of a column's cells; in examples, numbers mixed with text count as text."""
@@ -215,8 +255,8 @@ class _Reader:
             return "number"
         return "text" if self.of_examples and kind == "number" and not {*kinds.values()} <= _NUMBERS else kind
 
-    def _far(self) -> dict[int, set[str]]:
-        """Return the numbers such as -999, by column, that are farther from all others than these from each other."""
+    def _far(self, marks: re.Pattern[str]) -> dict[int, set[str]]:
+        """Return the marks such as -999, by column, that are farther from all others than these from each other."""
         found = dict[int, set[str]]()
         for at in self._of_kind("number"):
             values = {
@@ -224,17 +264,17 @@ class _Reader:
                 for cell in map(str.strip, {*self.columns[at]})
                 if _PLAIN.fullmatch(plain := dialect.number(cell, self.decimal, self.pattern))
             }
-            others = [value for cell, value in values.items() if not _NINES.fullmatch(cell)]
+            others = [value for cell, value in values.items() if not marks.fullmatch(cell)]
             if len(others) > 2 and len(others) < len(values):
                 low, high = min(others), max(others)
                 far = {cell for cell, value in values.items() if not 2 * low - high <= value <= 2 * high - low}
-                if far := {cell for cell in far if _NINES.fullmatch(cell)}:
+                if far := {cell for cell in far if marks.fullmatch(cell)}:
                     found[at] = far
         return found
 
     def _with_zone(self, parts: tuple[int, ...], formats: list[TimeFormat]) -> tuple[tuple[int, ...], list[TimeFormat]]:
         """Add a column of zones to the parts of a time without one; a column or a name may give all times one zone."""
-        if not formats or formats[0].zoned or self.given.zone is not None or len(parts) > 2:
+        if not formats or formats[0].zoned or self.given.zone is not None or len(parts) > 5:
             return parts, formats
         for at, cells in enumerate(self.columns):
             words = {cell.strip() for cell in cells} - {""}
@@ -304,7 +344,8 @@ class _Reader:
     def _formats(self, parts: tuple[int, ...], alone: bool = False) -> list[TimeFormat]:
         if len(parts) == 2 and (periods := self._periods(parts)):
             return periods
-        if len(parts) == 2 and (one := file_times.numbered(self.raw.names[parts[1]])) and one.reads(self._cells(parts)):
+        one = file_times.numbered(self.raw.names[parts[1]]) if len(parts) > 1 else None
+        if one is not None and one.reads(self._cells(parts)):
             return [one]
         cells, name = self._cells(parts), self.raw.names[parts[0]]
         few = [*cells[:50], *cells[len(cells) // 2 :][:20]]
@@ -354,7 +395,18 @@ class _Reader:
             return parts, self._formats(parts, True)
         parts = file_times.parts_in(self.raw.names)
         if usual not in self.raw.names and parts and (formats := self._formats(parts, True)):
-            return parts, formats
+            distinct, whole = len({*self._cells(parts)}), (*parts, parts[-1] + 1)
+            may_have_clock = len(parts) == 2 and whole[-1] < len(names) and file_times.numbered(names[parts[-1]])
+            may_have_clock = may_have_clock and distinct < len({*self._cells(whole)}) == len(self.columns[0])
+            if may_have_clock and (hours := self._formats(whole, True)):  # 930 after the day of the year
+                return whole, hours
+            finer = [at for at in range(len(names)) if len({*self.columns[at]}) > distinct and self._formats((at,))]
+            if not any(dialect.kind_of(next(iter(self.columns[at]), "")) == "time" for at in finer):
+                clocks = [at for at, cells in enumerate(self.columns) if cells and _CLOCK.fullmatch(cells[0].strip())]
+                for whole in ((*parts, at) for at in clocks if len(parts) == 3 and distinct < len(self.columns[0])):
+                    if hours := self._formats(whole, True):
+                        return whole, hours
+                return parts, formats
         if usual in self.raw.names and (formats := self._formats((self.raw.names.index(usual),), True)):
             return (self.raw.names.index(usual),), formats
         found = {at: formats for at in range(len(names)) if (formats := self._formats((at,)))}
@@ -368,15 +420,25 @@ class _Reader:
         )
         if is_bare and (formats := self._formats((0,), True)):
             return (0,), formats
+        found = {at: formats for at, formats in found.items() if len({*self.columns[at]}) > 1} or found
         spoken = [at for at in found if dialect.kind_of(self.columns[at][0]) != "number" or names[at] in _TIMES]
         found = {at: found[at] for at in spoken or found}  # numbers are times where nothing else is
         clocks = [at for at, cells in enumerate(self.columns) if cells and _CLOCK.fullmatch(cells[0].strip())]
         clocks = clocks or [at for at, one in enumerate(names) if one.strip("<>") in _CLOCKS or _PERIODS.fullmatch(one)]
+        guessed = (
+            [] if clocks else [at for at, cells in enumerate(self.columns) if _are_hours({*map(str.strip, cells)})]
+        )
         again = [at for at in found if len({*self.columns[at]}) < len(self.columns[at])]  # several times a day
         for at in [at for at in again if ":" not in self.columns[at][0]]:
-            for clock in clocks:
-                if clock != at and (both := self._formats((at, clock))):
+            for clock in (one for one in clocks or guessed if one != at):
+                is_sure = clocks or len({*self._cells((at, clock))}) == len(self.columns[at])
+                if is_sure and (both := self._formats((at, clock), bool(guessed))):
                     return (at, clock), both
+        years = [at for at, cells in enumerate(self.columns) if cells and _YEAR.fullmatch(cells[0])]
+        for pair in [(at, at + 1) for at in years if not found and at + 1 < len(names)]:
+            is_name = dialect.kind_of(self.columns[pair[1]][0]) == "text"  # of a month
+            if is_name and (both := self._formats(pair, True)):
+                return pair, both
         if not found:
             if self.given.time_format is not None:
                 return (0,), [file_times.by_format(self.given.time_format)]
@@ -403,7 +465,15 @@ class _Reader:
                 self.later += block[: min(EACH, len(block) - len(tail))]
             count += len(block)
         ends = len(tail)
-        while ends and not self._is_reading(row := tail[ends - 1], formats):
+        begin = {self.kept[self.begin][at] for at in self.parts} if self.parts and count > ENOUGH else {""}
+        while ends and (
+            not self._is_reading(row := tail[ends - 1], formats)
+            or (
+                ends == len(tail)
+                and begin == {row[at] for at in self.parts}
+                and self._is_total(tail[-2][self.parts[0]], row)
+            )
+        ):
             if len(row) == self.raw.width and ends <= len(tail) - SUMMARY:
                 break
             ends -= 1
@@ -416,6 +486,12 @@ class _Reader:
             self.said["lines at the end left out"] = [self.raw.separator.join(row) for row in left_out]
         if count > KEPT:
             self.later += tail[:ends]
+
+    def _is_total(self, before: str, row: Line) -> bool:
+        """Return whether the last row, which has the first row's time, is that of a single series."""
+        whole = [cells for cells in self.kept if len(cells) == self.raw.width]
+        times_of = Counter(cells[self.parts[0]] for cells in whole)
+        return before != row[self.parts[0]] and times_of[row[self.parts[0]]] < 3 and len(times_of) > 0.98 * len(whole)
 
     def _check_widths(self, rows: list[Line], begin: int) -> None:
         if {*map(len, rows)} <= {self.raw.width}:
@@ -453,12 +529,18 @@ class _Reader:
             formats = file_times.narrowed(
                 formats, (file_times.joined(row) for row in rows if not all(map(self._is_missing, row)))
             )
+        if len(formats) > 1:
+            cells = [*dict.fromkeys(self._cells(parts))]
+            formats = [*{(*map(one.read or str, cells),): one for one in reversed(formats)}.values()][::-1]
         if len(formats) > 1 and not self.of_examples and (named := self._named(parts, formats)) is not None:
             self.said[named[0]] = f"{named[1].name}; --time-format takes another"
             return named[1]
         if len(formats) > 1 and not self.of_examples and (even := self._even(parts, formats)) is not None:
             self.said["chosen by even steps"] = f"{even.name}; --time-format takes another"
             return even
+        if len(formats) > 1 and len(dots := [one for one in formats if not one.name.startswith("%m.%d.")]) == 1:
+            self.said["chosen as the day is first between points"] = f"{dots[0].name}; --time-format takes another"
+            return dots[0]
         if len(formats) != 1:
             fit = " and ".join(repr(one.name) for one in formats[:3]) or "no format"
             raise InvalidInput(f"{fit} fit all times, such as {self._cells(parts)[0]!r}; say --time-format", field=name)
@@ -484,13 +566,19 @@ class _Reader:
 
     def _even(self, parts: tuple[int, ...], formats: list[TimeFormat]) -> TimeFormat | None:
         """Return the format by which times hardly ever fall or jump, and often come within a day, if others do not."""
-        breaks = list[tuple[int, bool]]()
+        breaks, monthly = list[tuple[int, bool]](), list[TimeFormat]()
         for one in formats:
             seconds = self._seconds([*dict.fromkeys(self._cells(parts)[:KEPT])], one)
+            dates = [*map(interval.moment, seconds)]
+            months = {abs(12 * (b.year - a.year) + b.month - a.month) for a, b in pairwise(dates)}
+            if len(dates) > FEW and len({when.day for when in dates}) == 1 and months in ({1}, {3}):
+                monthly.append(one)
             steps = [abs(other - first) for first, other in pairwise(seconds)]
             falls = sum(other < first for first, other in pairwise(seconds))
             turns = min(falls, len(steps) - falls)  # newest first, all fall
             breaks.append((turns + sum(step > 20 * DAY for step in steps), bool(steps) and 0 < min(steps) < DAY))
+        if len(monthly) == 1:
+            return monthly[0]
         best = min(range(len(formats)), key=lambda at: breaks[at][0])
         others = [count for at, (count, _) in enumerate(breaks) if at != best]
         is_clear = breaks[best][1] and min(others) >= max(3 * breaks[best][0], 1) and breaks[best][0] < KEPT // 1000
@@ -510,18 +598,42 @@ class _Reader:
             many = [
                 at for at, each in names if self.kinds[at] == "text" and len(each) > 1 and min(each.values()) >= FEW
             ]
-            return tuple(many[:1])
+            return tuple(many[:1] or self._below_each_other(stamps))
         named = [at for at, name in enumerate(self.raw.names) if _SERIES.fullmatch(name)]
         texts = [at for at, kind in enumerate(self.kinds) if kind == "text" and len({*self.columns[at]}) > 1]
-        for tried in (*((at,) for at in [*named, *texts] if at not in self.parts), tuple(texts)):
+        codes = [
+            at
+            for at, kind in enumerate(self.kinds)
+            if kind == "number" and all(map(_CODE.fullmatch, {*self.columns[at]}))
+        ]
+        for tried in (*((at,) for at in [*named, *texts, *codes] if at not in self.parts), tuple(texts)):
             names = [*zip(*(self.columns[at] for at in tried), strict=True)] if tried else []
             pairs = {*zip(stamps, names, strict=True)} if names else set()
             if len(pairs) >= 0.98 * len(stamps) and 1 < len({*names}) <= len(stamps) / 2:
                 return tried
-        if len({*stamps}) < 0.5 * len(stamps):
+        if len({*stamps}) < (0.8 if len(stamps) > FEW else 0.5) * len(stamps):
             reason = f"several rows have the time {stamps[0]!r}; say --series, or --time A+B for a time in two columns"
             raise InvalidInput(reason, field="rows")
         return ()
+
+    def _below_each_other(self, stamps: list[str]) -> list[int]:
+        """Return the first column that changes just where the times begin again, as one series is below the other."""
+        rows = [*range(0, min(len(stamps), KEPT), EACH), *range(KEPT, len(stamps))]
+        seconds = self._seconds([stamps[at] for at in rows]) if len(self.parts) == 1 else []
+        falls = [at for at in range(1, len(seconds)) if seconds[at] < seconds[at - 1] - DAY]
+        if not 0 < len(falls) <= len(seconds) // FEW:
+            return []
+        numbers = [self.columns[at] for at, kind in enumerate(self.kinds) if kind == "number"]
+        groups = [rows[begin:end] for begin, end in pairwise([0, *falls, len(rows)])]
+        filled = [[any(not self._is_missing(cells[row]) for row in group) for cells in numbers] for group in groups]
+        if any(one != filled[0] for one in filled):  # rows of another kind
+            return []
+        for at, cells in enumerate(self.columns):
+            names = [cells[row] for row in rows]
+            changes = [row for row in range(1, len(names)) if names[row] != names[row - 1]]
+            if at not in self.parts and changes == falls:
+                return [at]
+        return []
 
     @cached_property
     def targets(self) -> list[str]:
@@ -595,10 +707,41 @@ class _Reader:
         is_counter = len(values) > 50 and values in (rising := sorted(values), rising[::-1]) and rising[0] < rising[-1]
         return (
             _TARGET.fullmatch(name) is None,
-            bool(_SERIES.fullmatch(name) or _CALENDAR.fullmatch(name)) or is_code,
+            bool(_SERIES.fullmatch(name) or _CALENDAR.fullmatch(name)) or is_code or self._tells_the_time(name),
             bool(_FORECAST.match(name)),
             is_counter,
         )
+
+    def _tells_the_time(self, name: str) -> bool:
+        """Return whether the numbers of a column follow from the times, as an hour or a year with decimals does."""
+        if self.format is None:
+            return False
+        cells = self.columns[self.raw.names.index(name)][:200]
+        stamps = self._seconds(
+            [*map(file_times.joined, zip(*(self.columns[at][:200] for at in self.parts), strict=True))]
+        )
+        pairs = [
+            (float(cell), interval.moment(when))
+            for cell, when in zip(cells, stamps, strict=False)
+            if _PLAIN.fullmatch(cell.strip())
+        ]
+        whole = len(pairs) == len(cells) > 2 and all(value.is_integer() for value, _ in pairs)
+        rests = zip(
+            *(
+                (
+                    (value - when.hour) % 24,
+                    (value - when.weekday()) % 7,
+                    (value - when.month) % 12,
+                    value - when.day,
+                    value - when.timetuple().tm_yday,
+                    value - when.year,
+                )
+                for value, when in pairs
+            ),
+            strict=True,
+        )
+        years = [abs(value - when.year - when.timetuple().tm_yday / 366) < 0.1 for value, when in pairs]
+        return len(pairs) > 2 and ((whole and any(len({*rest}) == 1 for rest in rests)) or all(years))
 
     def _sent(self, kept: list[int]) -> Iterator[Line]:
         """Yield the converted rows; raises ValueError for a time that the format does not read."""
@@ -626,7 +769,7 @@ class _Reader:
 
     def _local(self, form: TimeFormat | None) -> Callable[[str, str], str] | None:
         """Return the function that adds the zone's UTC offset to times; None if times have one, or no zone is given."""
-        if form is None or form.zoned or self.given.zone is None:
+        if form is None or form.zoned or self.given.zone is None or self.given.is_local:
             return None
         return file_times.localized(self.given.zone, in_order=not self.of_examples)
 
@@ -765,6 +908,7 @@ class _Reader:
             said["far from all other numbers"] = f"{', '.join(sorted(far))}, taken as missing; --missing takes others"
         odd = {one.strip() for at in self._of_kind("number") for one in self.columns[at] if one.startswith("-9")}
         odd = {one for one in odd if _NINES.fullmatch(one)} - far
+        odd |= {one for cells in self._far(_TWO_NINES).values() for one in cells} - {*self.given.missing}
         for at in self._of_kind("number"):  # -1 in counts
             cells = {one.strip() for one in self.columns[at]}
             below = {one for one in cells if one.startswith("-") and self._kind(one) == "number"}
@@ -815,6 +959,10 @@ class _Reader:
             return
         there = [sorted({when for when, has in one if has}) for one in series]
         own = [(one, of_target if len(of_target) > 2 else one) for one, of_target in zip(rising, there, strict=True)]
+        own = [
+            (one, one) if _grid(of_target) == "mean" and _grid(one) is None else (one, of_target)
+            for one, of_target in own
+        ]
         of_each = [alignment.grid_of(one, of_target) for one, of_target in own if len(one) > 2]
         self.every, off, gaps = alignment.interval_of(*own[0])
         grids = [one for one in of_each if one is not None]
@@ -828,8 +976,22 @@ class _Reader:
         if twice := [interval.moment(when) for when, count in counts.items() if count > 1]:
             is_local = self.format is not None and not self.format.zoned and self.given.zone is None
             may_go_back = is_local and all(when.month in (4, 10, 11) and when.hour < 4 for when in twice)
-            if self.grid is None and not may_go_back and self.given.zone is None:
+            if self.grid is None and not may_go_back and self.given.zone in (None, "UTC"):
                 self.grid = "nearest", self.every
                 self.order = self.order or ("none" if self.count <= SORTED else "")
             said = "; say --zone if the clock goes back there, as in autumn" if may_go_back else ""
             self.said["times that come twice"] = f"{sum(counts.values()) - len(counts)}{said}"
+
+
+def _are_hours(cells: set[str]) -> bool:
+    """Return whether cells are times of the day such as 0930, or its hours from 0 or 1."""
+    if all(map(_PACKED_CLOCK.fullmatch, cells)):
+        return len(cells) > 23
+    numbers = {int(cell) for cell in cells if cell.isdigit() and len(cell) < 3}
+    return len(numbers) == len(cells) and numbers in ({*range(24)}, {*range(1, 25)})
+
+
+def _grid(times: Sequence[float]) -> str | None:
+    """Return how times would be put on a grid; None if they keep to an interval."""
+    found = alignment.grid_of(times, times) if len(times) > 2 else None
+    return None if found is None else found[0]

@@ -47,7 +47,7 @@ _NUMBER = re.compile(
     r"(?: ?[%€$£])?"
 )
 _MARKED = re.compile(
-    r"[<>~≤≥]?\s?(?P<number>[+-]?\d[\d.,'\u2019\u00a0\u202f]*(?:[eE][+-]?\d+)?)(?:\s?(?P<mark>(?![KMBTkmb]?$)[^\s\d.,:;/-][^\d:]{0,7}))?"
+    r"[<>~≤≥]?\s?(?P<number>[+-]?\d[\d.,'\u2019\u00a0\u202f]*(?:[eE][+-]?\d+)?)(?:\s?(?P<mark>(?![KMBTkm]?$)(?!(?<!\s)b$)[^\s\d.,:;/-][^\d:]{0,7}))?"
 )
 _UNIT = re.compile(
     r"°[CFK]?|[kMGT]?Wh?|[mk]?VA?r?|m?A|[kmµ]?g|mg/dL|mmol/L|km/h|mph|m/s|hPa|mbar|[ck]?m|mm|in|ft|lx|lux|pp[mb]|dB|bpm|k?Hz"
@@ -74,6 +74,7 @@ class FileOptions:
     time : the column of times, or two or three columns with parts of a time, joined by ``+``
     time_format : format of times for strptime
     zone : IANA name of the zone of times without one
+    is_local : whether these are sent without their UTC offsets
     missing : additional marks of missing values
     series : the column that names series, or several columns joined by ``+``
     wide : whether every column is a series
@@ -88,6 +89,7 @@ class FileOptions:
     time: str | None = None
     time_format: str | None = None
     zone: str | None = None
+    is_local: bool = False
     missing: Sequence[str] = ()
     series: str | None = None
     wide: bool = False
@@ -123,6 +125,9 @@ class Dialect:
     surplus: Line = field(default_factory=list)
     ends_in_words: bool = False
     remarks: Line = field(default_factory=list)
+
+
+_QUOTED: dict[str, Any] = {"delimiter": " ", "skipinitialspace": True}
 
 
 class _Bounded(io.RawIOBase):
@@ -177,7 +182,15 @@ def encoding_of(head: bytes) -> str:
     try:
         codecs.getincrementaldecoder("utf-8")().decode(head)
     except UnicodeDecodeError:
-        return "cp1252" if any(0x80 <= byte < 0xA0 for byte in head) else "latin-1"
+        if not any(0x80 <= byte < 0xA0 for byte in head):
+            return "latin-1"
+        for name in ("cp1252", "cp932"):  # Western, Japanese
+            try:
+                codecs.getincrementaldecoder(name)().decode(head)
+                return name
+            except UnicodeDecodeError:
+                continue
+        return "cp1252"
     return "utf-8-sig" if head.startswith(codecs.BOM_UTF8) else "utf-8"
 
 
@@ -215,7 +228,7 @@ def rows(path: Path, dialect: Dialect) -> Iterator[Line]:
 
 def _cells(text: Iterable[str], separator: str) -> Iterator[Line]:
     if separator == " ":
-        yield from (line.split() for line in text)
+        yield from (line.split() if '"' not in line else next(csv.reader([line.strip()], **_QUOTED)) for line in text)
         return
     reader = csv.reader(text, delimiter=separator, skipinitialspace=separator != "\t")
     try:
@@ -340,7 +353,7 @@ def _layout(
     elif given.header:
         header, first = 0, max(1, first)
     else:
-        header = _header(reader, first, width)
+        header = _header(reader, first, width, sum(kind != "missing" for kind in kinds))
     if given.header is not False:  # the first rows may have no numbers
         below = range(0 if header is None else header + 1, first)
         first = next((at for at in below if _reads(reader[at][1], kinds)), first)
@@ -354,9 +367,13 @@ def _layout(
         names = comment
     if names is None:
         names = [f"column{at + 1}" for at in used]
+    elif len(names) == len(used) - 1 and header == first - 1 and kinds[0] == "text" and len({c[0] for c in body}) == 1:
+        header, names = None, [f"column{at + 1}" for at in used]  # a title, as its first name has no row
     elif len(names) == len(used) - 1 and header == first - 1:
         is_first = kinds[0] == "time" and _OF_TIMES.search(names[0]) is not None
-        names = [*names, ""] if is_first else ["", *names]  # R names the rows, and not that column
+        clocks = (at for at in range(1, width) if kinds[at - 1 : at + 1] == ["time"] * 2 and ":" in body[0][at])
+        at = next((at for at in clocks if ":" not in body[0][at - 1]), len(names) if is_first else 0)
+        names = [*names[:at], "", *names[at:]]  # R names the rows, and not that column; a time may hold a blank
     elif (
         header == first - 1
         and width < len(names)
@@ -369,6 +386,9 @@ def _layout(
         raise InvalidInput(f"{row}; say --separator, --skip or --no-header", field="rows", row=0)
     if header is not None and header < first:
         names = _joined_names(names, [cells for _, cells in reader[:header] if len(cells) == len(names)])
+        under = [cells for _, cells in reader[header + 1 : first] if len(cells) == len(names)]
+        full = [cells for cells in under if 2 * sum(map(bool, cells)) > len(cells)]
+        names = _joined_names(names, [cells for cells in full if not any(map(_is_number, cells))])
     used = [at for at in used if names[at] or any(cells[at] for cells in body)]
     names = [names[at] or ("index" if at == 0 else f"column{at + 1}") for at in used]
     units = [] if header is None else [", ".join(filter(None, cells)) for _, cells in reader[header + 1 : first]]
@@ -411,6 +431,10 @@ def commonest(kinds: Iterable[str]) -> str:
     return counts.most_common(1)[0][0] if counts else "missing"
 
 
+def _is_number(cell: str) -> bool:
+    return kind_of(cell) == "number"
+
+
 def _reads(cells: Line, kinds: Sequence[str]) -> bool:
     """Return whether, in columns of numbers or times, most cells of a row have the kind of their column."""
     if len(cells) != len(kinds) or _are_years(cells):
@@ -433,16 +457,18 @@ def _is_full(cells: Line, kinds: Sequence[str]) -> bool:
     return _reads(cells, kinds) and (not numbers or any(kind_of(cell) == "number" for cell in numbers))
 
 
-def _header(reader: list[tuple[int, Line]], first: int, width: int) -> int | None:
+def _header(reader: list[tuple[int, Line]], first: int, width: int, busy: int) -> int | None:
     """Return the index of the row with column names, above the first row of numbers; None if no row has names."""
     before = [at for at in range(first) if len(reader[at][1]) in (width, width - 1)]
     before = [at for at in before if len(reader[at][1]) == width] or before
     filled = {at: sum(map(bool, reader[at][1])) for at in before}
-    full = [at for at in before if filled[at] * 2 > width]
-    named = [at for at in full if not {"number", "time"} & {*map(kind_of, reader[at][1])}] or full
+    full = [at for at in before if filled[at] * 2 > busy]  # columns with cells
+    bare = [at for at in full if not {"number", "time"} & {*map(kind_of, reader[at][1])}]
+    named = [at for at in bare if {*range(at + 1, bare[-1])}.isdisjoint({*full} - {*bare})] or full  # names of titles
     if named:
         return max(named, key=lambda at: (filled[at], -at))
-    return first - 1 if first and "number" not in map(kind_of, reader[first - 1][1]) else None
+    is_title = first and width > 2 and sum(map(bool, reader[first - 1][1])) == 1
+    return first - 1 if first and not is_title and "number" not in map(kind_of, reader[first - 1][1]) else None
 
 
 def _joined_names(names: Line, above: list[Line]) -> Line:
@@ -454,16 +480,20 @@ def _joined_names(names: Line, above: list[Line]) -> Line:
         upper = list[str]()
         for cell in cells:
             upper.append(cell or (upper[-1] if upper else ""))  # a merged cell
-        names = [
-            f"{cell} {name}".strip() if name in repeated else name for cell, name in zip(upper, names, strict=True)
-        ]
+        tells = {
+            name
+            for name in repeated
+            if len({one for one, other in zip(upper, names, strict=True) if other == name}) > 1
+        }
+        names = [f"{cell} {name}".strip() if name in tells else name for cell, name in zip(upper, names, strict=True)]
     return names
 
 
 def _named_by_comment(before: list[str], separator: str, width: int) -> Line | None:
     """Return the column names in one of the last two comments before the rows, if one has ``width`` names."""
     found: Line | None = None
-    for line in reversed([line for line in before if _is_comment(line)][-2:]):  # units may be below names
+    comments = [line for line in before if _is_comment(line) and line.strip('#%/! "\r\n')]
+    for line in reversed(comments[-2:]):  # units may be below names
         cells = [cell.strip() for cell in next(_cells([line.strip().lstrip('#%/! "')], separator), [])]
         if len(cells) != width or any(kind_of(cell) != "text" for cell in cells):
             break

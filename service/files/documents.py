@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import json
+import re
 import tempfile
 import zipfile
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
+from csv import reader as csv_reader
 from csv import writer
 from datetime import date, datetime, timedelta
 from itertools import chain, islice, zip_longest
@@ -56,13 +58,29 @@ def as_json(file: IO[bytes]) -> Document:
         return Document([*LONG], rows, {"format": "Prometheus range query"})
     except (KeyError, TypeError, ValueError):
         pass
+    try:
+        series = found["value"]["timeSeries"]
+        rows = [
+            [point["dateTime"], one["name"], "" if _is_none(point["value"], one) else str(point["value"])]
+            for one in series
+            for block in one["values"]
+            for point in block["value"]
+        ]
+        return _long(rows, {"format": "WaterML"})
+    except (KeyError, TypeError, ValueError):
+        pass
     if isinstance(found, list) and found and all(isinstance(one, list) and one for one in found):
         states = [one for entity in found for one in _of_entity(entity)]
         if states and all("state" in one for one in states):
             return _of_objects(states, {"format": "Home Assistant history"})
     if split := [*_split_in(found)]:
         return _of_objects(split, {"format": "JSON with columns and values"})
-    return _of_objects(_objects_in(found), {"format": "JSON"})
+    return _of_objects([row for one in _objects_in(found) for row in _points_of(one)], {"format": "JSON"})
+
+
+def _is_none(value: str, series: dict[str, Any]) -> bool:
+    """Return whether a value is the one that a series of WaterML gives for missing values."""
+    return bool(float(value) == series.get("variable", {}).get("noDataValue"))
 
 
 def _split_in(found: Any, depth: int = 4) -> Iterator[dict[str, Any]]:
@@ -78,6 +96,29 @@ def _split_in(found: Any, depth: int = 4) -> Iterator[dict[str, Any]]:
     if depth and isinstance(found, list | dict):
         for inner in found.values() if isinstance(found, dict) else found[:FEW]:
             yield from _split_in(inner, depth - 1)
+
+
+def _points_of(found: dict[str, Any]) -> Iterator[dict[str, Any]]:
+    """Yield the points of a series: pairs of a time and a value, lists of equal length, or objects; else the object."""
+    lists = {name: cells for name, cells in found.items() if isinstance(cells, list) and len(cells) > 1}
+    rest = {name: cell for name, cell in found.items() if name not in lists}
+    pairs = [cells for cells in lists.values() if all(isinstance(one, list) and len(one) == 2 for one in cells)]
+    objects = [cells for cells in lists.values() if all(isinstance(one, dict) for one in cells)]
+    plain = {name: cells for name, cells in lists.items() if not isinstance(cells[0], list | dict)}
+    if len(pairs) == len(lists) == 1:
+        is_time = [all(_is_epoch(one[at]) for one in pairs[0]) for at in (0, 1)]
+        names = ("time", "value") if is_time[0] or not is_time[1] else ("value", "time")
+        yield from (rest | dict(zip(names, one, strict=True)) for one in pairs[0])
+    elif len(objects) == len(lists) == 1:
+        yield from (rest | one for one in objects[0])
+    elif len(plain) == len(lists) > 1 and len({*map(len, plain.values())}) == 1:
+        yield from (rest | dict(zip(plain, row, strict=True)) for row in zip(*plain.values(), strict=True))
+    else:
+        yield found
+
+
+def _is_epoch(cell: Any) -> bool:
+    return (isinstance(cell, int | float) and cell > 1e8) or (isinstance(cell, str) and dialect.kind_of(cell) == "time")
 
 
 def _of_entity(entity: list[Any]) -> Iterator[dict[str, Any]]:
@@ -126,6 +167,9 @@ def _flat(found: dict[str, Any], before: str = "") -> dict[str, str]:
     """Return the values of an object as text by name; values of nested objects have dotted names."""
     cells: dict[str, str] = {}
     for name, cell in found.items():
+        if isinstance(cell, str) and cell.startswith("{"):  # of messages
+            with suppress(ValueError):
+                cell = json.loads(cell)
         if isinstance(cell, dict):
             cells |= _flat(cell, f"{before}{name}.")
         else:
@@ -336,3 +380,73 @@ def arrow_rows(path: Path) -> Iterator[Line]:
                 for column in batch.columns
             ]
             yield from map(list, zip(*([*map(text_of, one.to_pylist())] for one in cells), strict=True))
+
+
+def nem12(file: IO[bytes]) -> Document:
+    """Return the readings of an Australian NEM12 file, by registers and times of their begin; raises Malformed.
+
+    A row 200 names a meter and a register, each row 300 has a day of it, and rows 400 the quality of its parts. Times
+    are those of the market, which has no summer time. The last row of a day counts. Values of quality N are missing.
+    """
+    days, meter, minutes, day, units = dict[tuple[str, datetime], Line](), "", 0, None, set[str]()
+    rows = csv_reader(_whole(file).decode("utf-8-sig", "replace").splitlines())
+    try:
+        for row in rows:
+            if row and row[0] == "200":
+                meter, minutes = f"{row[1]} {row[4] or row[3]}", int(row[8])
+                units.add(row[7])
+            elif row and row[0] == "300":
+                count = 1440 // minutes
+                day = meter, datetime.strptime(row[1], "%Y%m%d")
+                is_read = (
+                    row[2][:1].isdigit()
+                    and row[count + 2 : count + 3] not in ([], [""])
+                    and "N" not in row[count + 2][:1]
+                )
+                days[day] = row[2 : count + 2] if is_read else [""] * count
+                if row[2][:1].isdigit() and (len(row) < count + 2 or row[count + 2 : count + 3][0][:1].isdigit()):
+                    raise ValueError(f"{count} numbers are needed")
+            elif row and row[0] == "400" and row[3][:1] == "N" and day is not None:
+                begin, end = int(row[1]) - 1, int(row[2])
+                days[day][begin:end] = [""] * (end - begin)
+            elif row and row[0] == "250":
+                raise ValueError("it is NEM13, with readings of meters that no one reads at equal times")
+    except (ValueError, IndexError, ZeroDivisionError) as error:
+        raise Malformed(f"is no whole NEM12 file: line {rows.line_num}: {error}", field="body") from error
+    if not days:
+        raise Malformed("is a NEM12 file without rows 300", field="body")
+    found = [
+        [f"{begin + timedelta(days=at / len(cells)):%Y-%m-%dT%H:%M}+10:00", name, cell]
+        for (name, begin), cells in sorted(days.items())
+        for at, cell in enumerate(cells)
+    ]
+    return _long(found, {"format": "NEM12, in the market's time, UTC+10", "unit": ", ".join(sorted(units))})
+
+
+def ghcn_daily(file: IO[bytes]) -> Document:
+    """Return the readings of a .dly file of the GHCN, by elements and days; those that failed a check are missing."""
+    found = list[Line]()
+    for number, line in enumerate(_whole(file).decode("ascii", "replace").splitlines(), 1):
+        try:
+            first = datetime.strptime(line[11:17], "%Y%m")
+            for at in range((first.replace(day=28) + timedelta(days=4)).replace(day=1).toordinal() - first.toordinal()):
+                value, failed = int(line[21 + 8 * at : 26 + 8 * at]), line[27 + 8 * at : 28 + 8 * at].strip()
+                cell = "" if value == -9999 or failed else str(value)
+                found.append([f"{first + timedelta(days=at):%Y-%m-%d}", f"{line[:11]} {line[17:21]}", cell])
+        except ValueError as error:
+            raise Malformed(f"line {number} is none of a GHCN file: {error}", field="body") from error
+    return _long(sorted(found, key=lambda row: row[1]), {"format": "GHCN daily"})
+
+
+def _long(rows: list[Line], said: dict[str, Any]) -> Document:
+    """Return a table with a column of series, if there are several."""
+    if len({name for _, name, _ in rows}) > 1:
+        return Document([*LONG], rows, said)
+    return Document(["time", "value"], [[time, value] for time, _, value in rows], said)
+
+
+STANDARDS = (
+    (re.compile(rb"100,NEM1[23],|200,[^,\n]*,[A-Z]\w*,"), nem12),
+    (re.compile(rb"[A-Z]{2}[\w-]{9}[12]\d{5}[A-Z][A-Z0-9]{3}[ -]"), ghcn_daily),
+)
+"""Patterns of the first bytes of files in named standards, and their readers."""

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
+from itertools import islice, takewhile
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +16,7 @@ from livesvm.service.files.dialect import FileOptions, Line
 
 MEMORY_MB = 512
 """Largest memory, in MB, for unpacking a Parquet file."""
-_HOUR = re.compile(r"\d{1,2}:\d\d(:\d\d)?|[Hh][Ee]?[ _]?\d{1,2}")
+_HOUR = re.compile(r"\d{1,2}:\d\d(:\d\d)?(\s?-\s?\d{1,2}:\d\d(:\d\d)?)?|[Hh][Ee]?[ _]?\d{1,2}")
 _MONTH = re.compile(
     r"(?i)(jan|jän|ene|gen|feb|f[eé]v|mar|mär|mrz|maa|mrt|apr|avr|abr|ma[iyjg]|jun|juin|giu|jul|juil|lug|aug|ao[uû]|ago|se[pt]|"
     r"o[ck]t|out|ott|nov|d[eé][cz]|dic)[^\W\d]*\.?"
@@ -23,8 +24,13 @@ _MONTH = re.compile(
 _PERIOD = re.compile(
     r"(1[89]|20)\d\d([-/]?[MQ]?\d{1,2}([-/]\d{1,2}([T ]\d\d:\d\d.*)?)?)?|\d{1,2}[-/.]\d{1,2}[-/.]\d{2,4}"
 )
+_MONTHS = ("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec")
 _SPREAD = (("hour", _HOUR, 20), ("month", _MONTH, 12), ("period", _PERIOD, 8))
 """Parts of a time that may each have a column, the names of these columns, and the fewest of them."""
+_PART_OF_DAY = re.compile(r"(?i)((?:h|hh|hr|he|hour|interval|int|period|p|sp|t|time|v|val|value|kwh|q)?[ _]?)0*(\d+)")
+"""Names of columns with a value for each equal part of a day."""
+_DAY = re.compile(r"(?i)\d{8}|\d{1,4}([-/. ])(\d{1,2}|[a-z]{3,10})\1\d{1,4}([ T]0?0:00(:00)?)?")
+_PARTS_OF_DAY = (24, 48, 96, 288)
 BLOCK = 10_000
 """Number of rows of a Parquet file that are read at a time."""
 
@@ -72,11 +78,20 @@ def opened(path: Path, given: FileOptions) -> Raw:
         return Raw(
             names, partial(documents.lines_rows, path, names), {"format": "JSON lines"}, len(names), is_text=False
         )
+    for begins, reader in documents.STANDARDS:
+        if begins.match(first):
+            with dialect.unpacked(path) as file:
+                one = reader(file)
+            return _of_document(one)
     if first.startswith((b"{", b"[{", b"[[", b"[\n", b"[\r", b"[ ", b"<?xml", b"<feed")):
         with dialect.unpacked(path) as file:
             one = documents.green_button(file) if first.startswith(b"<") else documents.as_json(file)
-        return Raw(one.names, lambda: iter(one.rows), one.said, len(one.names), is_text=False)
+        return _of_document(one)
     return _text(path, given, {})
+
+
+def _of_document(one: documents.Document) -> Raw:
+    return Raw(one.names, lambda: iter(one.rows), one.said, len(one.names), is_text=False)
 
 
 def _text(path: Path, given: FileOptions, said: dict[str, Any], held: Any = None) -> Raw:
@@ -106,7 +121,50 @@ def _by_the_hour(raw: Raw) -> Raw:
         spread = [at for at, name in enumerate(raw.names) if pattern.fullmatch(name.partition(" [")[0])]
         if len(spread) >= fewest and [*range(spread[0], spread[-1] + 1)] == spread and len(spread) < raw.width:
             return _a_row_each(raw, part, spread)
-    return raw
+    parts = _parts_of_day(raw)
+    return raw if parts is None else _by_parts(raw, parts)
+
+
+def _by_parts(raw: Raw, spread: list[int]) -> Raw:
+    """Return a row for each part of a day or year."""
+    raw.names = [*raw.names]
+    if len(spread) == 12:
+        raw.names[: 1 + len(spread)] = ["year", *_MONTHS]
+        return _a_row_each(raw, "month", spread)
+    minutes = 1440 // len(spread)
+    for number, at in enumerate(spread):
+        raw.names[at] = f"{number * minutes // 60:02d}:{number * minutes % 60:02d}"
+    found = _a_row_each(raw, "hour", spread)
+    found.said["columns that are hours"] = f"{len(spread)} for {minutes} minutes each, a row each with their begin"
+    return found
+
+
+def _parts_of_day(raw: Raw) -> list[int] | None:
+    """Return the columns after a day with a number for each equal part of it, which have numbers for names, or none.
+
+    Without names, they may also be the twelve months after a year.
+    """
+    rows = [row for row in islice(raw.rows(), 40) if len(row) == raw.width]
+    columns = [*zip(*rows, strict=True)]
+    kinds = [dialect.commonest(map(dialect.kind_of, cells)) for cells in columns]
+    if raw.said.get("header") == "none" and raw.width == 13 and len(columns) and _are_years(columns[0]):
+        return [*range(1, 13)] if kinds[1:] == ["number"] * 12 else None
+    day = next((at for at, cells in enumerate(columns) if all(_DAY.fullmatch(cell.strip()) for cell in cells)), None)
+    if day is None or (raw.said.get("header") != "none" and not any(map(_PART_OF_DAY.fullmatch, raw.names))):
+        return None
+    if raw.said.get("header") == "none":
+        spread = [*takewhile(lambda at: kinds[at] == "number", range(day + 1, raw.width))]
+        return spread if len(spread) in _PARTS_OF_DAY else None
+    found = [(at, one) for at, name in enumerate(raw.names) if (one := _PART_OF_DAY.fullmatch(name.partition(" [")[0]))]
+    begin = int(found[0][1][2])
+    is_run = all(one[1] == found[0][1][1] and int(one[2]) == begin + number for number, (_, one) in enumerate(found))
+    is_run = is_run and begin in (0, 1) and found[-1][0] - found[0][0] == len(found) - 1
+    return [at for at, _ in found] if is_run and len(found) in _PARTS_OF_DAY else None
+
+
+def _are_years(cells: Sequence[str]) -> bool:
+    years = [int(cell) for cell in map(str.strip, cells) if len(cell) == 4 and cell.isdigit()]
+    return len(years) == len(cells) > 2 and years == [*range(years[0], years[0] + len(years))]
 
 
 def _a_row_each(raw: Raw, part: str, spread: list[int]) -> Raw:
@@ -121,6 +179,12 @@ def _a_row_each(raw: Raw, part: str, spread: list[int]) -> Raw:
             else:
                 yield row + [""] * 3
 
+    if (
+        part == "period"
+        and all(len(name) == 4 for _, name in parts)
+        and "month" in [raw.names[at].lower() for at in rest]
+    ):
+        part = "year"  # of the month of each row
     names = [*(raw.names[at] for at in rest), part, "value"]
     said = raw.said | {f"columns that are {part}s": f"{len(spread)}, a row each"}
     return Raw(names, rows, said, len(names), raw.separator)

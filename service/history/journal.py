@@ -114,15 +114,16 @@ class Journal:
 
     def append(self, state: State, data: bytes, idempotency: Idempotency | None) -> Durability:
         """Log the command that follows ``state``; a record that may have failed is aborted before the next append."""
-        sequence = state.sequence + 1
+        record, failed = Appending(self.lease, state.sequence + 1, data, idempotency), None
         try:
-            level = self._call("append", lambda s: s.append(self.lease, sequence, data, idempotency, keep=self.keep))
-        except BaseException as error:
-            self.lose_sight(state, is_unsure=not isinstance(error, StoreError))
-            if isinstance(error, OutOfSequence):
-                self.last_sequence()  # says so if the store is behind
+            with self.source.health.store_call("append"):
+                level = self.source.store.append(self.lease, record.sequence, data, idempotency, keep=self.keep)
+        except StoreError as error:
+            failed = error
+        except BaseException:
+            self.lose_sight(state, is_unsure=True)
             raise
-        self.known = sequence
+        self.appended(state, record, failed)
         return level
 
     def lose_sight(self, state: State, *, is_unsure: bool) -> None:
@@ -141,12 +142,12 @@ class Journal:
             state.skip()
 
     def appended(self, state: State, record: Appending, error: StoreError | None) -> None:
-        """Record the result, for this log, of an append to many logs; raise ``error`` if this append failed."""
+        """Record the result of an append to this log; raise ``error`` if the append failed."""
         try:
             if error is not None:
                 self._raise(error)
-        except StoreError as raised:
-            self.lose_sight(state, is_unsure=False)
+        except BaseException as raised:
+            self.lose_sight(state, is_unsure=not isinstance(raised, StoreError))
             if isinstance(raised, OutOfSequence):
                 self.last_sequence()  # says so if the store is behind
             raise

@@ -61,7 +61,7 @@ def look_for_drift(copy: ModelCopy, asked: DriftQuestion) -> Document:
     found = drift(state.estimator, false_alarms=rate, times=copy.times, newest=asked.newest)
     times = sorted(copy.times.tolist())
     reported = _told(found, lambda number: times[number - 1], _update_of_model)
-    return {"version": copy.version, "false_alarms": rate, "before_learning": copy.watched, **reported}
+    return {"version": copy.version, **copy.on_scale, "false_alarms": rate, "before_learning": copy.watched, **reported}
 
 
 def look_for_drift_of_feed(copy: FeedCopy, asked: DriftQuestion) -> Document:

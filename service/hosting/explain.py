@@ -70,11 +70,12 @@ def explain(copy: ModelCopy, asked: ExplainRequest, settings: Settings) -> Docum
     seen = state.published()
     X = seen.checked(copy.spec, asked.features, settings.max_predict_rows)
     targets = dict(zip(state.estimator.keys_, np.asarray(state.estimator.window_y).tolist(), strict=True))
+    head = {"version": copy.version, **copy.on_scale}
     if asked.y is not None:
-        return {"version": copy.version, "rows": None, **_values(state.estimator, X, asked, targets)}
+        return head | {"rows": None, **_values(state.estimator, X, asked, targets)}
     found = influences(state.estimator, X)
     rows = _rows(seen.decide(copy.spec, X)[1], seen, found, asked, targets)
-    return {"version": copy.version, "rows": rows, "values": None, "loss": None, **_effort(found)}
+    return head | {"rows": rows, "values": None, "loss": None, **_effort(found)}
 
 
 def _values(estimator: LiveEstimator, X: Rows, asked: ExplainRequest, targets: dict[Key, Any]) -> Document:

@@ -160,7 +160,7 @@ class HostedFeed(Replica[FeedState]):
 
     def deliver(self, entries: Sequence[SourceEntry], why: str | None = None) -> Future[Reply]:
         """Add entries of the source that are new to the feed; if ``why`` gives a reason, refuse all entries."""
-        return self.change(None, bytes, partial(self._deliver, entries, why))
+        return self._submit(partial(self._changed, None, bytes, partial(self._deliver, entries, why)))
 
     def pause(self, paused: bool) -> Future[Reply]:
         """Pause the reading of the feed's source, or resume the reading; raises NoSource."""
@@ -299,7 +299,7 @@ class HostedFeed(Replica[FeedState]):
             metrics.feed_seconds.observe(seconds)
 
     def _ask(self, call: FeedCall, solve: Solve | None = None) -> Future[Reply]:
-        return self.change(call.request, call.digest, partial(self._execute, call), solve)
+        return self._submit(partial(self._changed, call.request, call.digest, partial(self._execute, call), solve))
 
     def _deliver(self, entries: Sequence[SourceEntry], why: str | None, digest: bytes, solve: Solve) -> Reply:
         state = self.current

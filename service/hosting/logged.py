@@ -207,13 +207,14 @@ class Logged(ABC, Generic[S]):
         Return the result of ``apply``, the answer that ``show`` makes, the record's bytes, and the durability of the
         record.
         """
+        state = self.current
         self.context.turns.check_open()
         solve.check()
         crash.point("before-log")
         stage("log")
         logged = self.appending(entry, digest)
-        durability = self.journal.append(self.current, logged.data, logged.idempotency)
         try:
+            durability = self.journal.append(state, logged.data, logged.idempotency)
             done, reported = self.applied(logged.sequence, apply, partial(show, durability=durability), solve)
         except BaseException:
             self.check_applied(logged.sequence)
@@ -331,7 +332,7 @@ class Logged(ABC, Generic[S]):
         """Reserve memory to apply a logged record; if there is too little memory, mark the record as aborted."""
         held, before = self.held, self.held.size
         try:
-            held.grow(size)
+            held.resize(max(size, before))
         except BaseException:
             self.withdraw(logged)
             raise
@@ -365,9 +366,13 @@ class Logged(ABC, Generic[S]):
         request: str | None,
         digest: Callable[[], bytes],
         call: Callable[[bytes, Solve], Reply],
-        solve: Solve | None,
+        solve: Solve | None = None,
     ) -> Reply:
-        """Run a call, or return the answer to an earlier identical request, and count the result in the metrics."""
+        """Run a call that changes the state, or return the answer to an earlier identical request; count the result.
+
+        ``digest`` returns the digest of the request's content. ``call`` gets that digest, which is empty without a
+        request, and the solve that limits the call's time.
+        """
         start, earlier = time.perf_counter(), None
         with self._counted():
             solve = self.begun(solve)
@@ -433,7 +438,7 @@ class Logged(ABC, Generic[S]):
             return
         with self.following():
             self.hot, self.due_at = None, self.checkpoints.deadline()
-            if self.journal.is_settled and self.checkpoints.is_due(self._state.version, self.due_at):
+            if self.checkpoints.is_due(self._state.version, self.due_at) and self.journal.is_settled:
                 self._save(self.checkpoints.save_quietly)
                 self.due_at = self.checkpoints.deadline()
 

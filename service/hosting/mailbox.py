@@ -48,14 +48,13 @@ class Mailbox:
         """
         future: Future[T] = Future()
         context = copy_context()
-        stage("queue")
 
         def run() -> bool:
             """Run the call, unless its future was cancelled, and set the future's result."""
             if future.set_running_or_notify_cancel():
                 self._count(-1)
                 try:
-                    future.set_result(context.run(_timed, call))
+                    future.set_result(context.run(call))
                 except BaseException as error:
                     future.set_exception(error)
             if after is not None:
@@ -64,6 +63,7 @@ class Mailbox:
 
         with self._changed:
             self._check_takes(always)
+            stage("queue")
             self.depth += 1
             self._waiting.append(run)
             if not self._busy:
@@ -127,12 +127,13 @@ class Mailbox:
         while True:
             with self._changed:
                 if not self._waiting:
-                    break
+                    self._busy = False
+                    self._changed.notify_all()
+                    return
                 run = self._waiting.popleft()
             if run():
                 return
             del run
-        self._go_on()
 
     def _go_on(self) -> None:
         """Run the calls that were submitted in the meantime, or mark the mailbox as idle if there are none."""
@@ -150,12 +151,3 @@ class Mailbox:
     def _count(self, change: int) -> None:
         with self._changed:
             self.depth += change
-
-
-def _timed(call: Callable[[], T]) -> T:
-    """Run a call, and record how long each stage of the call takes, for the service's log."""
-    stage("write")
-    try:
-        return call()
-    finally:
-        stage("answer")

@@ -32,7 +32,7 @@ from livesvm.service.hosting.replica import Replica, queued
 from livesvm.service.hosting.summary import Summary
 from livesvm.service.logs.calls import changed
 from livesvm.service.models.arrays import Key, Rows
-from livesvm.service.models.commands import Command, Edits, Outcome, Update
+from livesvm.service.models.commands import NO_EDITS, Command, Edits, Outcome, Update
 from livesvm.service.models.examples import WantedExamples, WindowPage, page_of
 from livesvm.service.models.learners import task_of
 from livesvm.service.models.published import ModelRecord, Published
@@ -49,6 +49,7 @@ from livesvm.service.store import codec
 from livesvm.service.store.base import Appending, Durability, Lease, StoreError
 from livesvm.service.webhooks.messages import Happened
 from livesvm.solvers.errors import InvalidInput, SolverError
+from livesvm.solvers.runtime.cached import cached_property
 
 
 class PlannedUpdate(NamedTuple):
@@ -71,7 +72,6 @@ class HostedModel(Replica[ModelState]):
     age = None  #: the version published here is always the newest
 
     _published: Published | None = None
-    _recent: Recent | None = None
     _choice: TuningRun | None = None
 
     @staticmethod
@@ -97,12 +97,10 @@ class HostedModel(Replica[ModelState]):
         seen = self._published
         return self.describe().published(self.spec) if seen is None else seen
 
-    @property
+    @cached_property
     def recent(self) -> Recent:
         """The model's newest updates, and its number of predicted rows, since the model woke."""
-        if self._recent is None:
-            self._recent = Recent()
-        return self._recent
+        return Recent()
 
     def reader(self, X: Rows | TableRows) -> Published:
         """Return the newest version, which can predict any rows; not for the event loop, as this may wake the model."""
@@ -147,17 +145,19 @@ class HostedModel(Replica[ModelState]):
 
     def update(self, update: Update, request: str | None, solve: Solve | None = None) -> Future[Reply]:
         """Apply an update; ``request`` is the update's Idempotency-Key, ``solve`` limits the time of its solve."""
-        return self.change(request, update.digest, partial(self._apply, update, request), solve)
+        return self._submit(
+            partial(self._changed, request, update.digest, partial(self._apply, update, request), solve)
+        )
 
     def restore(self, version: int, request: str | None, solve: Solve | None = None) -> Future[Reply]:
         """Make the contents of an earlier version the model's newest version; ``request`` is the Idempotency-Key."""
         digest = partial(codec.digest, {"restore": version})
-        return self.change(request, digest, partial(self._restore, version, request), solve)
+        return self._submit(partial(self._changed, request, digest, partial(self._restore, version, request), solve))
 
     def swap(self, found: Retrained, request: str | None, solve: Solve | None = None) -> Future[Reply]:
         """Replace the model by the result of a retraining; ``request`` is its Idempotency-Key."""
         digest = partial(codec.digest, {"retrained": found.job})
-        return self.change(request, digest, partial(self._swap, found, request), solve)
+        return self._submit(partial(self._changed, request, digest, partial(self._swap, found, request), solve))
 
     def versions(self) -> dict[str, Any]:
         """Return the versions that can be restored; call it from a thread, as it reads the store."""
@@ -262,7 +262,8 @@ class HostedModel(Replica[ModelState]):
         self._published = state.published()
 
     def _forget(self) -> None:
-        self._published = self._recent = None
+        self._published = None
+        vars(self).pop("recent", None)
 
     def _opened(self, lease: Lease, found: Recovered[ModelState]) -> None:
         super()._opened(lease, found)
@@ -308,7 +309,8 @@ class HostedModel(Replica[ModelState]):
         command = state.plan(update, limits, settings.max_classes, time.time(), request)
         by_age = update.remove is not None and update.remove.older_than is not None
         is_named = request is not None and not isinstance(request, OwnName)
-        if command.is_nothing and not (by_age and is_named):  # not logged, as a repetition changes nothing either
+        does_nothing = not (command.add or command.remove or command.dropped or command.ignored)  # a day had no data
+        if does_nothing and command.edits in (None, NO_EDITS) and not (by_age and is_named):  # nor does a repetition
             return Reply(command.answer(state.version, Outcome(state.sizes), self.context.source.store.durability()))
         return command
 
@@ -392,7 +394,7 @@ class HostedModel(Replica[ModelState]):
 
     def _reckon(self, state: ModelState, entry: LogEntry, seconds: float) -> None:
         """Add an update's CPU time to the sum that limits the time of choices of parameters; start a choice if due."""
-        tunes_itself = state.estimator.tunes_itself
+        tunes_itself = self._published is not None and self._published.tuning is not None
         if tunes_itself and isinstance(entry, Command) and not (entry.edits and entry.edits.tuned):
             state.tuning.updates += seconds
         if tunes_itself or (state.estimator.columns is not None and state.encoding_due):
@@ -491,6 +493,7 @@ def described_at_rest(spec: ModelSpec, found: Summary | None, settings: Settings
     reported = None if found is None else found.reported
     if reported is None:
         at_first: dict[str, Any] = {} if spec.epsilon is None else {"epsilon": spec.first("epsilon")}
+        at_first |= {"target_scale": "none"} if spec.target_scale == "auto" else {}
         known: dict[str, Any] = {"n_features": spec.n_features, "C": spec.first("C"), "parameters": at_first}
     else:
         known = ModelRecord.in_document(reported)

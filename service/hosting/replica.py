@@ -36,13 +36,12 @@ from livesvm.service.history.rescue import rescue
 from livesvm.service.history.writeback import write_back
 from livesvm.service.hosting import summary
 from livesvm.service.hosting.context import Context
-from livesvm.service.hosting.handle import Reply, Return
+from livesvm.service.hosting.handle import Return
 from livesvm.service.hosting.logged import Logged, S
 from livesvm.service.hosting.mailbox import Mailbox
-from livesvm.service.logs.calls import changed
+from livesvm.service.logs.calls import changed, stage
 from livesvm.service.models.types import ServingState
 from livesvm.service.resources.memory import FIXED_BYTES, HeldMemory
-from livesvm.service.resources.solve_scheduler import Solve
 from livesvm.service.store.base import (
     Appending,
     Head,
@@ -210,20 +209,6 @@ class Replica(Logged[S]):
         self._check_served()
         self.used_at = time.monotonic()
         return self._mailbox.submit(self._be_awake, always=True)
-
-    def change(
-        self,
-        request: str | None,
-        digest: Callable[[], bytes],
-        call: Callable[[bytes, Solve], Reply],
-        solve: Solve | None = None,
-    ) -> Future[Reply]:
-        """Submit a call that changes the state; if ``request`` was answered before, return that answer instead.
-
-        ``digest`` returns the digest of the request's content. ``call`` gets that digest, which is empty without a
-        request, and the solve that limits the call's time.
-        """
-        return self._submit(partial(self._changed, request, digest, call, solve))
 
     def hold(self) -> Future[None]:
         """Return a future that ends when all earlier calls are done; later calls wait until :meth:`let_go` is called.
@@ -410,11 +395,15 @@ class Replica(Logged[S]):
         self.used_at = time.monotonic()
 
         def turn() -> T:
-            """Run the call once the state is in memory and not broken."""
-            self._be_awake()
-            if reads and self._is_broken:
-                self.journal.settle()
-            return call()
+            """Run the call once the state is in memory and not broken; record its stages for the service's log."""
+            stage("write")
+            try:
+                self._be_awake()
+                if reads and self._is_broken:
+                    self.journal.settle()
+                return call()
+            finally:
+                stage("answer")
 
         return self._mailbox.submit(turn, after=None if reads else self._between, always=always)
 

@@ -85,6 +85,7 @@ def what_if(copy: ModelCopy, asked: WhatIfQuestion, settings: Settings) -> Docum
     can_predict = after.predictor is not None
     return {
         "version": copy.version,
+        **copy.on_scale,
         **reported,
         **vars(state.sizes),
         "can_predict": can_predict,

@@ -47,6 +47,7 @@ def assess(asked: Document, model: ModelCopy, progress: Progress) -> Document:
     means = {"positive": list(found.positive), "negative": list(found.negative)} if pairs else {}
     return {
         "error": found.error,
+        **model.on_scale,
         "n_examples": len(found.keys),
         "events": found.events,
         "seconds": found.seconds,

@@ -90,7 +90,7 @@ def walk(asked: Document, model: ModelCopy, progress: Progress) -> Document:
     parts = 1 if share is None else 2
     estimator = model.estimator()
     path = _path(estimator, how, lambda done, of: progress(done, parts * of))
-    found = _told(path) if isinstance(path, OutlierPath) else _pairs_document(path)
+    found = (_told(path) if isinstance(path, OutlierPath) else _pairs_document(path)) | model.on_scale
     if "validation" in asked:
         given: Examples = asked["validation"]
         found["validation"] = _errors(path, given.features_of(estimator), given.y, model.spec)

@@ -134,7 +134,7 @@ def walk(asked: Document, model: ModelCopy, progress: Progress) -> Document:
     find = getattr(estimator, "epsilon_path" if asked["parameter"] == "epsilon" else "regularization_path")
     ends = task_of(model.spec).ends_of(asked["minimum"], asked["maximum"])
     path: Path = find(*ends, progress=progress)
-    found = _told(path, estimator)
+    found = _told(path, estimator) | model.on_scale
     if "validation" in asked:
         given: Examples = asked["validation"]
         curve = path.validation_error(given.features_of(estimator), given.y)

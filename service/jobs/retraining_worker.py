@@ -16,14 +16,13 @@ from livesvm.service.datasets.arrays import Arrays
 from livesvm.service.jobs.plots import MOST_POINTS
 from livesvm.service.models.arrays import Key
 from livesvm.service.models.classifier import check_kind, labels_of
-from livesvm.service.models.commands import Sizes
+from livesvm.service.models.commands import Outcome, Sizes
 from livesvm.service.models.labels import as_labels, check_among, check_labels
 from livesvm.service.models.learners import (
     KERNEL_PARAMETERS,
     new_estimator,
     parameters,
     restored_estimator,
-    sizes_of,
     task_of,
 )
 from livesvm.service.models.spec import ModelSpec
@@ -154,7 +153,7 @@ def retrain(asked: Document, tell: Callable[[Document], None], on_dataset: OnDat
     return {
         "solver": asked["solver"],
         "n_examples": found.sizes.n_examples,
-        "n_support": state.n_support(found.estimator.predictor()),
+        "n_support": state.published().n_support,
         "relative_gap": found.sizes.relative_gap,
         "seconds": time.perf_counter() - began,
         "parameters": used,
@@ -214,7 +213,7 @@ def _by_engine(work: Work) -> Found:
         reported = _held_back(work, rest, X[held], y[held])
     estimator = work.untrained()
     report = estimator.update(add=(X, y), keys=keys, sample_weight=weights)
-    sizes = sizes_of(report)
+    sizes = Outcome.of(report).sizes
     return Found(estimator, sizes, np.array([[time.perf_counter() - began, report.relative_gap]]), reported)
 
 

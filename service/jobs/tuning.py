@@ -110,6 +110,7 @@ def work(asked: Document, model: ModelCopy, progress: Progress) -> Document:
         "parameters": found.parameters,
         "error": found.error,
         "what": error_of(model.spec),
+        **model.on_scale,
         "judge": asked["judge"],
         "gammas": found.gammas.tolist(),
         "C": found.C.tolist(),
@@ -161,9 +162,9 @@ over `C` for each of `gammas`, null where a gamma was given up early. Where valu
 the middle one of the longest row is best. To apply the job changes the live model to the best
 parameters, or to `{"choice": {"C": .., "gamma": ..}}`, as one logged update. A model that tunes itself keeps these.
 
-By `evidence` a model that tunes itself chooses again, `columns` and `epsilon` too. The result holds `parameters`, their
-`loss` of held-out examples, and that of the `present` parameters and of the `defaults`. To apply it is one logged
-update, after which the model goes on tuning itself; it `changes` nothing where nothing is clearly better.
+By `evidence` a model that tunes itself chooses again, `columns`, `epsilon` and `target_scale` too. The result holds
+`parameters`, their `loss` of held-out examples, and that of the `present` parameters and of the `defaults`. To apply it
+is one logged update, after which the model goes on tuning itself; it `changes` nothing where nothing is clearly better.
 """,
     request=TuneRequest,
     check=_ordered,

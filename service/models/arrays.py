@@ -21,6 +21,8 @@ from livesvm.solvers.sparse import MOST_FEATURES, SparseRows, checked
 Matrix = NDArray[np.float64]
 Rows = Matrix | SparseRows
 Vector = NDArray[np.float64]
+Targets = NDArray[Any]
+"""(n,) float64, or words."""
 Key = int | str
 Tags = list[list[str]]
 """The tags of each example."""
@@ -30,6 +32,8 @@ SPARSE = ("indptr", "indices", "values", "n_features")
 MAX_KEY = 2**53
 """Integer keys are below this, so that every JSON reader keeps them exactly."""
 MAX_KEY_LENGTH = 128
+LONGEST_LABEL = 128
+"""Most characters of a label."""
 MOST_TAGS = 16
 """Most tags of one example."""
 MAX_MAGNITUDE = 1e150
@@ -44,6 +48,12 @@ _NUMBERS = frozenset({int, float})
 _LENGTHS = frozenset((4, 6, 8, 10, 12, 14))  # of a year, with a month, day, hour, minute and second
 _CENTURIES = frozenset(("16", "17", "18", "19", "20", "21"))
 _CLOSE = frozenset(("19", "20"))  #: centuries of 10 digits, which may be Unix seconds of our time as well
+
+
+def or_empty(value: Any, check: Callable[[Any], Any]) -> Any:
+    """Return an empty list if the value is empty or sparse with no rows; check any other value."""
+    is_none = isinstance(value, dict) and value.get("indices") == [] == value.get("values")
+    return [] if is_none or (isinstance(value, list) and not value) else check(value)
 
 
 def rows(value: Any, field: str = "X") -> Rows:
@@ -172,6 +182,35 @@ def vector(value: Any, field: str) -> Vector:
         if type(entry) not in _NUMBERS:
             raise InvalidInput(f"must be a number, not {_named(entry)}", field=field, row=row)
     return _checked(_to_float(value, field), field, 1, "entry")
+
+
+def targets(value: Any, field: str = "y") -> Targets:
+    """Return a list of finite numbers as (n,) float64, or a list of words as (n,); n is at least 1."""
+    if not isinstance(value, list) or not value:
+        return vector(value, field)
+    if None in value:
+        raise InvalidInput("is null; an example needs its label or its number", field=field, row=value.index(None))
+    if type(value[0]) is not str:
+        return vector(value, field)
+    for row, word in enumerate(value):
+        if type(word) is not str:
+            raise InvalidInput("must be a string, as those before", field=field, row=row)
+        if not 1 <= len(word) <= LONGEST_LABEL:
+            raise InvalidInput(f"a label has 1 to {LONGEST_LABEL} characters", field=field, row=row)
+        if any("\ud800" <= character <= "\udfff" or character == "\0" for character in word):
+            raise InvalidInput("a label is Unicode text, without surrogates and zeros", field=field, row=row)
+    return np.array(value)
+
+
+def check_targets(array: NDArray[Any], field: str = "y") -> Targets:
+    """Return an array of finite numbers as (n,) float64, or of words as (n,); n is at least 1."""
+    if array.dtype.kind != "U":
+        return check_vector(array, field)
+    if array.ndim != 1 or not array.size:
+        raise InvalidInput("must have 1 dimension, and at least one entry", field=field)
+    if np.ascontiguousarray(array).view(np.uint32).max() > sys.maxunicode:
+        raise InvalidInput("holds what is no Unicode text", field=field)
+    return targets(array.tolist(), field)
 
 
 def tags(value: Any, field: str = "tags") -> Tags:

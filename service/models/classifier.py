@@ -11,7 +11,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from livesvm.service.models.labels import SIGNS, Targets, are_signs, as_labels
+from livesvm.service.models.arrays import Targets
+from livesvm.service.models.labels import SIGNS, are_signs, as_labels
 from livesvm.solvers.errors import InvalidInput
 from livesvm.solvers.estimators.classification import LiveSVC
 from livesvm.solvers.estimators.large_window import LiveL2SVC
@@ -30,20 +31,9 @@ class ServedClassifier(LiveSVC):
 
     def check_classes(self, y: Targets, most: int, field: str = "y") -> None:
         """Raise InvalidInput for labels of another kind than the known ones, or for more than ``most`` classes."""
-        before = vars(self).get("classes_", y[:0])
-        if before.size <= most and {*before.tolist()}.issuperset(y.tolist()):
-            return
-        labels = as_labels(y)
+        before, labels = vars(self).get("classes_", y[:0]), as_labels(y)
         check_kind(before, labels, field)
         check_number(before, self._known_classes(labels, field), labels, most, field)
-
-    @property
-    def counts(self) -> dict[Any, int]:
-        """The number of examples of each class, by label."""
-        if not hasattr(self, "classes_"):
-            return {}
-        counts = np.bincount(self._places_of(self._window.y), minlength=self.classes_.size)
-        return dict(zip(self.classes_.tolist(), counts.tolist(), strict=True))
 
     @property
     def pair_certificates(self) -> dict[Two, Any]:

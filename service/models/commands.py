@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Container, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -10,15 +11,15 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic_core import to_json
 
-from livesvm.service.models.arrays import Key, Tags, Vector
-from livesvm.service.models.labels import Targets
+from livesvm.service.models.arrays import Key, Tags, Targets, Vector
 from livesvm.service.models.self_tuning import TUNED
 from livesvm.service.models.table_rows import TableRows
 from livesvm.service.store import codec
 from livesvm.service.store.base import Durability
 from livesvm.solvers.errors import InvalidInput
-from livesvm.solvers.models.base import Checked
+from livesvm.solvers.models.base import Checked, LiveEstimator
 from livesvm.solvers.models.repeats import OnRepeat
+from livesvm.solvers.models.report import UpdateReport
 from livesvm.solvers.robust.settings import Robustness
 from livesvm.solvers.tables.columns import Codes, codes_from
 
@@ -30,6 +31,10 @@ BYTES_A_KEY = 1000
 """Most bytes of a key and the values that belong to it, in as many copies."""
 DRIFT_ALARMS = "drift_alarms"
 """Name of the one change that is no parameter of the estimator: the false-alarm rate of the drift test, or None."""
+
+
+_VERBS = ("relabel", "reweight", "decay", "C", "robust")
+"""Edits that are arguments of an estimator's update."""
 
 
 @dataclass(frozen=True)
@@ -45,12 +50,14 @@ class Batch:
     weights: Vector | None = None
     times: Vector | None = None  #: (n,) Unix seconds at which each example happened; None: the time of arrival
     tags: Tags | None = None  #: the tags of each example, (n,)
-    checked: Checked | None = field(default=None, compare=False, repr=False)  #: the examples as the model checked them
+    #: y as the model's numbers (n,), and all examples as the model checked them; both are made while it is planned
+    targets: Vector | None = field(default=None, compare=False, repr=False)
+    checked: Checked | None = field(default=None, compare=False, repr=False)
 
     def document(self) -> dict[str, Any]:
         """Return this batch as numbers, lists and arrays."""
         parts = dict(vars(self))
-        del parts["checked"]
+        del parts["targets"], parts["checked"]
         if isinstance(self.X, TableRows):
             parts["rows"] = parts.pop("X").rows
         if isinstance(self.X, Codes):
@@ -76,9 +83,8 @@ class Batch:
         """Return the examples that the mask ``which`` (n,) selects, None if it selects none; they must have keys."""
         if not which.any():
             return None
-        columns = {
-            name: column[which] for name in ("y", "weights", "times") if (column := vars(self)[name]) is not None
-        }
+        names = ("y", "weights", "times", "targets")
+        columns = {name: column[which] for name in names if (column := vars(self)[name]) is not None}
         keys = [key for key, stays in zip(self.keys or [], which.tolist(), strict=True) if stays]
         tags = self.tags and [one for one, stays in zip(self.tags, which.tolist(), strict=True) if stays]
         return replace(self, X=self.X[which], keys=keys, tags=tags, checked=None, **columns)
@@ -241,12 +247,6 @@ class Command:
         return [] if self.add is None or self.add.keys is None else self.add.keys
 
     @property
-    def is_nothing(self) -> bool:
-        """Whether the command changes nothing, for example because a day had no data."""
-        has_effect = self.remove or self.dropped or self.ignored
-        return self.add is None and not has_effect and self.edits in (None, NO_EDITS)
-
-    @property
     def plain(self) -> Command | None:
         """The command itself if it only adds and removes examples, so that it can share a path; else None."""
         return self if self.edits is None else None
@@ -346,6 +346,24 @@ class Outcome:
     changed: int = 0
     more: dict[str, Any] = field(default_factory=dict)
 
+    @classmethod
+    def of(cls, report: UpdateReport, **more: Any) -> Outcome:
+        """Return the outcome in an estimator's report; an unknown duality gap becomes None."""
+        gap = float(report.relative_gap)
+        known = gap if math.isfinite(gap) else None
+        sizes = Sizes(report.n, report.n_free, report.n_bound, float(report.max_violation), known)
+        return cls(sizes, int(report.events), float(report.seconds), int(report.changed), more)
+
     def answer(self, version: int, durability: Durability, **reported: Any) -> bytes:
         """Return JSON with the new version, its sizes, its durability, and the further values in ``reported``."""
         return to_json({"version": version, **reported, **vars(self.sizes), "durability": durability.value})
+
+
+def follow(estimator: LiveEstimator, add: Batch | None, remove: list[Any], edits: Edits | None) -> Outcome:
+    """Update an estimator along the solution path; after SolverError the estimator is unchanged."""
+    given = {} if edits is None else {name: getattr(edits, name) for name in _VERBS}
+    if add is not None:
+        given |= {"add": add.checked or (add.X, add.y), "keys": add.keys, "sample_weight": add.weights}
+    report = estimator.update(remove=remove or None, **given)
+    more = {"retrained": True} if report.retrained else {}
+    return Outcome.of(report, **more, **{"abandoned": True} if report.abandoned else {})

@@ -8,8 +8,7 @@ from typing import Any, Literal, get_args
 
 import numpy as np
 
-from livesvm.service.models.arrays import Key, Rows, Tags, Vector
-from livesvm.service.models.labels import Targets
+from livesvm.service.models.arrays import Key, Rows, Tags, Targets, Vector
 from livesvm.service.models.state import ModelState
 from livesvm.solvers.errors import UnknownKey
 from livesvm.solvers.sparse import SparseRows, dense

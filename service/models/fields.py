@@ -13,13 +13,12 @@ from pydantic import (
     ConfigDict,
     Field,
     PlainValidator,
-    ValidatorFunctionWrapHandler,
     WithJsonSchema,
     WrapValidator,
     model_validator,
 )
 
-from livesvm.service.models import arrays, labels, table_rows
+from livesvm.service.models import arrays, table_rows
 from livesvm.solvers.errors import InvalidInput
 from livesvm.solvers.tables import columns
 from livesvm.solvers.tables.cells import KINDS, LONGEST
@@ -41,7 +40,7 @@ def _array(items: dict[str, Any], **more: Any) -> dict[str, Any]:
 
 
 _NUMBERS = _array(_NUMBER)
-_WORD = {"type": "string", "minLength": 1, "maxLength": labels.LONGEST}
+_WORD = {"type": "string", "minLength": 1, "maxLength": arrays.LONGEST_LABEL}
 KEY_SCHEMA = {
     "anyOf": [
         {"type": "string", "minLength": 1, "maxLength": arrays.MAX_KEY_LENGTH},
@@ -110,7 +109,7 @@ Columns = Annotated[
 ]
 Targets = Annotated[
     Any,
-    PlainValidator(labels.targets),
+    PlainValidator(arrays.targets),
     WithJsonSchema(
         {
             "anyOf": [_NUMBERS, {"type": "array", "minItems": 1, "items": _WORD}],
@@ -180,12 +179,6 @@ Number = Annotated[float, Field(allow_inf_nan=False)]
 Decay = Annotated[float, Field(gt=0, le=1, allow_inf_nan=False)]
 
 
-def _or_empty(value: Any, check: ValidatorFunctionWrapHandler) -> Any:
-    """Return an empty list if the value is empty or sparse with no rows; check any other value."""
-    is_none = isinstance(value, dict) and value.get("indices") == [] == value.get("values")
-    return [] if is_none or (isinstance(value, list) and not value) else check(value)
-
-
 def with_none(schema: dict[str, Any]) -> None:
     """Change the schema of an array to allow an empty one."""
     schema.pop("minItems", None)
@@ -193,7 +186,7 @@ def with_none(schema: dict[str, Any]) -> None:
         schema["anyOf"] = [{name: said for name, said in part.items() if name != "minItems"} for part in parts]
 
 
-MayBeEmpty = Annotated[T, WrapValidator(_or_empty), Field(json_schema_extra=with_none)]
+MayBeEmpty = Annotated[T, WrapValidator(arrays.or_empty), Field(json_schema_extra=with_none)]
 """A field that may also be an empty list, as on a day without data."""
 
 

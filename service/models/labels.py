@@ -1,56 +1,20 @@
-"""Targets in requests, which are numbers or words, and the checks of targets that are labels."""
+"""The checks of targets that are labels: words, or whole numbers."""
 
 from __future__ import annotations
 
-import sys
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from livesvm.service.errors import not_among
-from livesvm.service.models import arrays
-from livesvm.service.models.arrays import MAX_KEY, Vector
+from livesvm.service.models.arrays import MAX_KEY, Targets, Vector, targets
 from livesvm.solvers.errors import InvalidInput
 
-LONGEST = 128
-"""Most characters of a label."""
 MOST_NAMED = 1000
 """Most classes that a specification may name."""
 SIGNS = np.array([-1, 1])
 """The classes of a model as long as it has seen no other label."""
-
-Targets = NDArray[Any]
-"""(n,) float64, or words."""
-
-
-def targets(value: Any, field: str = "y") -> Targets:
-    """Return a list of finite numbers as (n,) float64, or a list of words as (n,); n is at least 1."""
-    if not isinstance(value, list) or not value:
-        return arrays.vector(value, field)
-    if None in value:
-        raise InvalidInput("is null; an example needs its label or its number", field=field, row=value.index(None))
-    if type(value[0]) is not str:
-        return arrays.vector(value, field)
-    for row, word in enumerate(value):
-        if type(word) is not str:
-            raise InvalidInput("must be a string, as those before", field=field, row=row)
-        if not 1 <= len(word) <= LONGEST:
-            raise InvalidInput(f"a label has 1 to {LONGEST} characters", field=field, row=row)
-        if any("\ud800" <= character <= "\udfff" or character == "\0" for character in word):
-            raise InvalidInput("a label is Unicode text, without surrogates and zeros", field=field, row=row)
-    return np.array(value)
-
-
-def check_targets(array: NDArray[Any], field: str = "y") -> Targets:
-    """Return an array of finite numbers as (n,) float64, or of words as (n,); n is at least 1."""
-    if array.dtype.kind != "U":
-        return arrays.check_vector(array, field)
-    if array.ndim != 1 or not array.size:
-        raise InvalidInput("must have 1 dimension, and at least one entry", field=field)
-    if np.ascontiguousarray(array).view(np.uint32).max() > sys.maxunicode:
-        raise InvalidInput("holds what is no Unicode text", field=field)
-    return targets(array.tolist(), field)
 
 
 def check_numbers(y: Targets | None, field: str) -> Vector:

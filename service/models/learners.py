@@ -7,13 +7,13 @@ from typing import Any
 
 import numpy as np
 
-from livesvm.service.models.commands import DRIFT_ALARMS, Batch, Command, Edits, Outcome, Sizes, Update
-from livesvm.service.models.labels import Targets, check_among
+from livesvm.service.models.arrays import Targets
+from livesvm.service.models.commands import DRIFT_ALARMS, Batch, Command, Edits, Outcome, Sizes, Update, follow
+from livesvm.service.models.labels import check_among
 from livesvm.service.models.spec import ModelSpec
 from livesvm.service.models.tasks import LOSS_PARAMETERS, TASKS, Task
 from livesvm.solvers.errors import InvalidInput
 from livesvm.solvers.models.base import LiveEstimator
-from livesvm.solvers.models.report import UpdateReport
 from livesvm.solvers.sparse import SparseRows, like, stacked
 from livesvm.solvers.tables.columns import Codes, below
 
@@ -21,7 +21,7 @@ KERNEL_PARAMETERS = ("kernel", "gamma", "degree", "coef0")
 """Parameters that every estimator has."""
 CHANGEABLE = (
     *("epsilon", "quantile", "nu", "class_weight", "fit_intercept", "scale", "columns", "components"),
-    *("prior", "lam"),
+    *("prior", "lam", "target_scale"),
 )
 """Other parameters of a live model that can be changed, besides C."""
 SOLVED_AGAIN = (*KERNEL_PARAMETERS, "fit_intercept", "scale", "columns", "components")
@@ -109,10 +109,6 @@ def restored_estimator(spec: ModelSpec, cache_mb: int, arrays: dict[str, Any], *
     return _recording(spec, task_of(spec).estimator.from_arrays(parameters(spec, cache_mb) | changed, arrays))
 
 
-_VERBS = ("relabel", "reweight", "decay", "C", "robust")
-"""Edits that are arguments of an estimator's update."""
-
-
 def window_after(model: LiveEstimator | None, command: Command, edits: Edits) -> Batch:
     """Return all examples of a window after a command, in the order in which the examples were added.
 
@@ -139,19 +135,6 @@ def window_after(model: LiveEstimator | None, command: Command, edits: Edits) ->
     return Batch(X, y, keys + command.added, weights)
 
 
-def follow(estimator: LiveEstimator, add: Batch | None, remove: list[Any], edits: Edits | None) -> Outcome:
-    """Update an estimator along the solution path; after SolverError the estimator is unchanged."""
-    given = {} if edits is None else {name: getattr(edits, name) for name in _VERBS}
-    if add is not None:
-        given |= {"add": add.checked or (add.X, add.y), "keys": add.keys, "sample_weight": add.weights}
-    report = estimator.update(remove=remove or None, **given)
-    sizes = sizes_of(report)
-    more = {"retrained": True} if report.retrained else {}
-    if report.abandoned:
-        more["abandoned"] = True
-    return Outcome(sizes, int(report.events), float(report.seconds), int(report.changed), more)
-
-
 def learnt(estimator: LiveEstimator, window: Batch, size: int) -> Outcome:
     """Let a new estimator learn all examples of a window, ``size`` examples at a time; return the outcome."""
     outcome, events, seconds = Outcome(Sizes()), 0, 0.0
@@ -161,10 +144,3 @@ def learnt(estimator: LiveEstimator, window: Batch, size: int) -> Outcome:
         outcome = follow(estimator, window.only(there), [], None)
         events, seconds = events + outcome.events, seconds + outcome.seconds
     return replace(outcome, events=events, seconds=seconds)
-
-
-def sizes_of(report: UpdateReport) -> Sizes:
-    """Return the sizes in an estimator's report; an unknown duality gap becomes None."""
-    gap = float(report.relative_gap)
-    known = gap if np.isfinite(gap) else None
-    return Sizes(report.n, report.n_free, report.n_bound, float(report.max_violation), known)

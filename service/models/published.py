@@ -171,6 +171,8 @@ class Published(ModelRecord):
             rows = plain_features(X)  # rows from another process may be read-only
             decision, prediction = task_of(spec).decide(self.predictor, rows, self.classes, self.shape)
         finite = np.isfinite(decision) if decision.ndim == 1 else np.isfinite(decision).all(axis=1)
+        if prediction.dtype.kind == "f" and prediction is not decision:
+            finite &= np.isfinite(prediction)
         if not finite.all():
             raise InvalidInput("is too large for this kernel", field="X", row=int(np.argmin(finite)))
         return decision, prediction

@@ -10,8 +10,8 @@ import numpy as np
 
 from livesvm.service.errors import EmptyModel
 from livesvm.service.models.classifier import ServedClassifier, check_kind
-from livesvm.service.models.commands import Batch, Command, Edits, Sizes
-from livesvm.service.models.learners import follow, new_estimator, restored_estimator, sizes_of
+from livesvm.service.models.commands import Batch, Command, Edits, Outcome, Sizes, follow
+from livesvm.service.models.learners import new_estimator, restored_estimator
 from livesvm.service.models.state import ModelState
 from livesvm.service.store import codec
 from livesvm.service.store.base import StoreUnavailable
@@ -93,7 +93,7 @@ def _brought(
         if not asked:
             return own, state.sizes, count
         assert isinstance(own, ChangingEstimator)
-        return own, sizes_of(own.change(**{name: getattr(estimator, name) for name in asked})), count
+        return own, Outcome.of(own.change(**{name: getattr(estimator, name) for name in asked})).sizes, count
     if not count:
         return estimator, None, 0
     return estimator, follow(estimator, slid.add, slid.remove, slid.edits).sizes, count

@@ -14,6 +14,9 @@ Document = dict[str, Any]
 TUNED = "tuned"
 """Name of the change that is the model's own choice, a result of :func:`chosen`; no client can send it."""
 
+HIDDEN = ("columns", "target_unit")
+"""Chosen parameters that are not shown with the choice."""
+
 REASONS = ("first", "drift", "doubled", "full", "renewed", "asked")
 """Why a model has chosen: it has enough examples, errors have grown, the window has twice as many examples as at the
 last choice, it is full, all its examples have come since, or a request asked for it."""
@@ -86,10 +89,10 @@ class TuningSchedule:
         return reason if self.choices + cost <= share * self.updates else None
 
     def shown(self) -> Document:
-        """Return the last choice as JSON values, except the columns, which a model's parameters show."""
+        """Return the last choice as JSON values; a model's parameters show its columns."""
         if self.last is None:
             return {"n_since": self.since, "chosen": None}
-        parameters = {name: value for name, value in self.last["parameters"].items() if name != "columns"}
+        parameters = {name: value for name, value in self.last["parameters"].items() if name not in HIDDEN}
         told: Document = {name: _or_none(self.last[name]) for name in ("loss", "present", "defaults")}
         if (at := self.last["at"]) is not None:
             told["at"] = datetime.fromtimestamp(at, UTC).isoformat()

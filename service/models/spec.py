@@ -15,8 +15,9 @@ from pydantic import (
 )
 
 from livesvm.service.errors import not_among
+from livesvm.service.models.arrays import LONGEST_LABEL
 from livesvm.service.models.fields import SHORT, Columns, Cost, Gamma, HalfWidth, Id, Request
-from livesvm.service.models.labels import LONGEST, MOST_NAMED, check_closed
+from livesvm.service.models.labels import MOST_NAMED, check_closed
 from livesvm.service.models.tasks import LOSS_PARAMETERS, TASKS
 from livesvm.solvers.errors import InvalidInput
 from livesvm.solvers.runtime.cached import cached_property
@@ -28,12 +29,13 @@ OPTIONS = {
     "columns": None,
     "components": None,
     "probability": False,
+    "target_scale": None,
 }
 """Fields that not every task has, with the value that they have for other tasks."""
 ClassWeight = Annotated[float, Field(ge=0, le=1e8, allow_inf_nan=False)]
 ClassWeights = (
     Literal["balanced"]
-    | Annotated[dict[Annotated[str, Field(max_length=LONGEST)], ClassWeight], Field(max_length=MOST_NAMED)]
+    | Annotated[dict[Annotated[str, Field(max_length=LONGEST_LABEL)], ClassWeight], Field(max_length=MOST_NAMED)]
 )
 Labels = Annotated[
     Any,
@@ -45,12 +47,13 @@ Labels = Annotated[
             "maxItems": MOST_NAMED,
             "uniqueItems": True,
             "anyOf": [
-                {"items": {"type": "string", "minLength": 1, "maxLength": LONGEST}},
+                {"items": {"type": "string", "minLength": 1, "maxLength": LONGEST_LABEL}},
                 {"items": {"type": "integer"}},
             ],
         }
     ),
 ]
+TargetScale = Literal["none", "log", "log1p", "auto"]
 Components = Annotated[int, Field(ge=1, le=5000)] | Literal["auto"]
 Scale = Literal["none", "standard", "minmax", "robust"]
 REMEMBERED, MOST_REMEMBERED = 10_000, 10**6
@@ -145,7 +148,7 @@ class ModelSpec(Request):
     )
     epsilon: HalfWidth | Literal["auto"] | None = Field(
         default=None,
-        description="Loss `epsilon_insensitive`: half width of the tube without loss, in units of y. Absent: `auto`, "
+        description="Loss `epsilon_insensitive`: half width of the tube without loss, in units of f. Absent: `auto`, "
         "chosen with C, where C is; else 0.1.",
     )
     quantile: float | None = Field(
@@ -172,6 +175,13 @@ class ModelSpec(Request):
         description="`pu`: weight of |w|^2; `auto`, which is also what holds when absent: chosen by the risk on "
         "folds of the first examples of both kinds. It is chosen again when a model with C `auto` would choose, until "
         "an update gives `C`, which is 1 / (2 lam).",
+    )
+    target_scale: TargetScale | None = Field(
+        default=None,
+        description="`svr`: the scale on which targets are learnt. `log` is of targets above 0, `log1p` also of 0; "
+        "predictions and intervals are in units of y; `decision`, `epsilon` and all analyses are on the scale. `auto`: "
+        "chosen with C, of skewed targets; a target that the scale does not have ends it. Absent: `auto` where C is, "
+        "else `none`.",
     )
     fit_intercept: bool = Field(default=True, description="Whether the decision function has an intercept.")
     class_weight: ClassWeights | None = Field(
@@ -257,6 +267,10 @@ class ModelSpec(Request):
                 setattr(self, name, own.get(name))
             elif name not in own:
                 raise InvalidInput(f"is no parameter of {kind}", field=name)
+        if "target_scale" in task.options:
+            self.target_scale = self.target_scale or ("auto" if self.C == "auto" else "none")
+        if self.target_scale == "auto" and self.C != "auto":
+            raise InvalidInput("is chosen with C, which is not auto", field="target_scale")
         for name, default in OPTIONS.items():
             its_own = name in task.options or (name == "probability" and task.has_labels and task.is_exact)
             if not its_own and getattr(self, name) != default:

@@ -25,18 +25,17 @@ from livesvm.service.models.commands import (
     Outcome,
     Sizes,
     Update,
+    follow,
 )
 from livesvm.service.models.learners import (
     CHANGEABLE,
     KERNEL_PARAMETERS,
     SOLVED_AGAIN,
     check_update,
-    follow,
     learnt,
     new_estimator,
     parameters,
     restored_estimator,
-    sizes_of,
     task_of,
     window_after,
 )
@@ -106,6 +105,13 @@ class ModelCopy:
     def n_classes(self) -> int:
         """The number of classes that the model knows; 0 for tasks without classes."""
         return len(self.arrays.get("classes", ()))
+
+    @property
+    def on_scale(self) -> dict[str, str]:
+        """The field ``target_scale`` of answers in units of decisions; empty if these are the units of targets."""
+        kind = self.changed.get("target_scale", self.spec.target_scale)
+        kind = self.arrays.get("chosen", {}).get("target_scale") if kind == "auto" else kind
+        return {} if kind in (None, "none") else {"target_scale": kind}
 
     def estimator(self) -> LiveEstimator:
         """Return a new estimator at the copied optimum; raises NotOptimal."""
@@ -221,8 +227,7 @@ class ModelState:
             report = estimator.adopt(tuned["parameters"])
         else:
             report = estimator.rescale() if edits.rescale else estimator.change(**parameters)
-        more = {"gamma": self.gamma, "resolved": bool(report.retrained)}
-        return Outcome(sizes_of(report), int(report.events), float(report.seconds), int(report.changed), more)
+        return Outcome.of(report, gamma=self.gamma, resolved=bool(report.retrained))
 
     def look(self, *, afresh: bool = False) -> None:
         """Update this version's warnings, which are about predictions in the window and about the scale of features.
@@ -237,7 +242,7 @@ class ModelState:
             if afresh or self._until_look <= 0:
                 self._of_scale = list(getattr(model, "scale_warnings", ()))
                 self._until_look = len(self.window.arrivals)
-            flagged = model.flagged_warnings
+            flagged = [*model.flagged_warnings]
         found = [*self._of_scale, *flagged]
         self.warnings = [{"name": one.name, "message": one.message} for one in found] if found else []
         if isinstance(model, LiveL2SVC) and not model.is_trained:
@@ -262,14 +267,19 @@ class ModelState:
         ------
         InvalidInput, DuplicateKey, UnknownKey
         """
-        check_update(self.spec, update)
-        add = update.add
+        add, model, is_known = update.add, self.estimator, False
+        if add is not None and update.edits is None and isinstance(model, ServedClassifier) and self.is_fitted:
+            add = replace(add, targets=model.settled_targets(add.y, len(add.X)))
+            update, is_known = replace(update, add=add), add.targets is not None and model.classes_.size <= most_classes
+        if not is_known:
+            check_update(self.spec, update)
         if add is not None and (self.estimator.columns is not None or isinstance(add.X, TableRows)):
             update = replace(update, add=self._coded(add))
         if update.edits is not None:
             self._check_change(update.edits, limits.quota_examples)
             update = self._settled(update, update.edits)
-        self._check_labels(update, most_classes)
+        if not is_known:
+            self._check_labels(update, most_classes)
         if self.estimator.components_ is not None:
             limits = limits.of_bounded_rank
         return self._checked(self.window.plan(update, limits, now, request))
@@ -313,6 +323,11 @@ class ModelState:
             raise InvalidInput(reason, field="change.components")
         if has_columns and change.get("scale", "none") != "none":
             raise InvalidInput("scales numbers only; columns have encodings", field="change.scale")
+        if isinstance(estimator, LiveSVR):
+            if "target_scale" in change:
+                estimator.check_target_scale(change["target_scale"], "change.target_scale")
+            if edits.tuned is not None:
+                estimator.check_target_scale(edits.tuned["parameters"].get("target_scale", "none"), "job")
         if self._is_solved_again(edits) and self.is_fitted and not self.window.arrivals:
             raise InvalidInput("the window is empty: there is nothing to solve for", field="body")
         if edits.rescale and not self.is_fitted:
@@ -327,7 +342,7 @@ class ModelState:
         add, edits = command.add, command.edits or NO_EDITS
         C = None if command.edits is None else edits.new_C
         if add is not None and not edits.relabel and not isinstance(self.estimator, LiveL2SVC):
-            checked = self.estimator.checked(add.X, add.y, add.weights, edits.reweight, C)
+            checked = self.estimator.checked(add.X, add.y, add.targets, add.weights, edits.reweight, C)
             return replace(command, add=replace(add, checked=checked))
         X, weights = (None, None) if add is None else (add.X, add.weights)
         if not (add is None and C is None and not edits.reweight):
@@ -386,6 +401,7 @@ class ModelState:
             scale = scale.with_columns(known.only_in(came))
         if scale is not None:
             window = replace(window, X=scale.apply(came))
+            estimator.is_mapped = isinstance(scale, Nystroem)
         if isinstance(self.estimator, ServedClassifier) and window.y is not None:
             self.estimator.successor(estimator, window.y, afresh=afresh)
         if isinstance(estimator, LivePUClassifier) and not afresh:
@@ -531,7 +547,7 @@ class ModelState:
             report = estimator.adopt(found["parameters"])
         except (SolverError, NotSolved):  # too few are left to choose by, or there is no time: it is done later
             return outcome
-        self.sizes = sizes_of(report)
+        self.sizes = Outcome.of(report).sizes
         self.tuning.take(found, self.version, self.updated_at)
         return replace(outcome, sizes=self.sizes, seconds=outcome.seconds + float(report.seconds))
 
@@ -677,7 +693,12 @@ class ModelState:
         return ModelCopy(self.spec, self.version, self.cache_mb, self.changed, arrays, window, self.sizes, watched)
 
     def _check_labels(self, update: Update, most: int) -> None:
-        """Raise InvalidInput if an update's labels are not of the known kind, or lead to more than ``most`` classes."""
+        """Raise InvalidInput if an update's labels are not of the known kind, or lead to more than ``most`` classes.
+
+        Corrected targets of a regression must be on its scale.
+        """
+        if isinstance(self.estimator, LiveSVR) and update.edits is not None and update.edits.relabel:
+            self.estimator.check_targets(np.array(list(update.edits.relabel.values())), "relabel.y")
         if not isinstance(self.estimator, Served):
             return
         relabelled = list(update.edits.relabel.values()) if update.edits is not None else []
@@ -696,7 +717,7 @@ class ModelState:
             row_bytes, n = (row_bytes * n + add.X.nbytes) / (n + len(add.X)), n + len(add.X)
             n_free += len(add.X) * max(1, len(known) - 1)
         cache_mb = 0 if isinstance(self.estimator, LiveL2SVC) else self.cache_mb
-        return model_bytes(n, row_bytes, n_free, cache_mb, len(known)) + self.window.left_bytes
+        return self.window.left_bytes + model_bytes(n, row_bytes, n_free, cache_mb, len(known))
 
     def meets(self, command: Command) -> bool:
         """Return whether a command adds an example of a class that the model does not know yet."""
@@ -754,46 +775,41 @@ class ModelState:
         self.look()
         model: Any = self.estimator
         predictor = model.predictor() if model.is_trained else None
-        is_served = isinstance(model, Served)
-        robust = model.robustness()
+        is_served, is_sum = isinstance(model, Served), predictor is not None and predictor.kernel.is_projected
+        robust = model.robust_ and model.robustness()
         outliers = robust and {"theta": robust.theta, "s": robust.s, "n_outliers": len(robust.outliers)}
         kernel = {"name": model.kernel, "gamma": model.gamma, "degree": model.degree, "coef0": model.coef0}
         return Published(
             version=self.version,
             sizes=self.sizes,
-            n_features=self.window.n_features,
-            row_bytes=self.row_bytes,
-            is_sparse=bool(self.window.is_sparse),
-            n_support=0 if predictor is None else self.n_support(predictor),
-            C=self.C,
-            kernel=kernel,
-            robust=outliers,
-            counts=model.counts if is_served else None,
-            gamma=self.gamma,
-            parameters=self.parameters,
             warnings=self.warnings,
             updated_at=self.updated_at,
-            drift=None if self.watch is None else self.watch.shown(),
+            n_features=self.window.n_features,
+            is_sparse=bool(self.window.is_sparse),
+            row_bytes=self.row_bytes,
+            gamma=self.gamma,
+            parameters=self.parameters,
+            C=self.C,
             tuning=self.tuning.shown() if self.estimator.tunes_itself else None,
+            drift=None if self.watch is None else self.watch.shown(),
+            kernel=kernel,
+            robust=outliers,
             record=model._record,
             can_predict=predictor is not None,
             predictor=predictor,
+            n_support=self.sizes.n_free + self.sizes.n_bound if is_sum else getattr(predictor, "n_support", 0),
+            counts=model.counts if is_served else None,
             classes=getattr(model, "classes_", None) if is_served else None,
             shape=self.spec.decision_function_shape,
         )
-
-    def n_support(self, predictor: Any) -> int:
-        """Return the number of support vectors; a model with components keeps only a weighted sum of them."""
-        is_sum = predictor.kernel.is_projected
-        return self.sizes.n_free + self.sizes.n_bound if is_sum else int(predictor.n_support)
 
     @property
     def parameters(self) -> dict[str, Any]:
         """The present parameters of the task, except C and the kernel's."""
         model = self.estimator
         now = {name: getattr(model, name) for name in CHANGEABLE if name in self._made}
-        if isinstance(model, LiveSVR) and "epsilon" in now:
-            now["epsilon"] = model.epsilon_
+        if isinstance(model, LiveSVR):
+            now |= {name: getattr(model, f"{name}_") for name in ("epsilon", "target_scale") if name in now}
         if "components" in now:
             now["components"] = model.components_
         if model.columns is not None and self.is_fitted:

@@ -12,9 +12,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from livesvm.service.models.arrays import Rows, Vector
+from livesvm.service.models.arrays import Rows, Targets, Vector
 from livesvm.service.models.classifier import ServedClassifier, ServedLargeClassifier
-from livesvm.service.models.labels import Targets, check_labels, check_numbers
+from livesvm.service.models.labels import check_labels, check_numbers
 from livesvm.solvers.errors import InvalidInput
 from livesvm.solvers.estimators.one_class import LiveOneClassSVM
 from livesvm.solvers.estimators.positive_unlabelled import LivePUClassifier, check_kinds
@@ -22,6 +22,7 @@ from livesvm.solvers.estimators.regression import LiveSVR
 from livesvm.solvers.models.base import LiveEstimator
 from livesvm.solvers.models.pairs_predictor import PairsPredictor, scores, winners
 from livesvm.solvers.models.predictor import Predictor
+from livesvm.solvers.models.target_scale import in_units
 
 Check = Callable[[Targets | None, str], object]
 """Raises InvalidInput, naming the field, unless every entry of y (m,) is a target; None: no check."""
@@ -115,7 +116,7 @@ def _positive(predictor: Predictor, X: Rows, *_: object) -> tuple[Vector, NDArra
 
 def _value(predictor: Predictor, X: Rows, *_: object) -> tuple[Vector, NDArray[Any]]:
     decision = predictor.decide(X)
-    return decision, decision
+    return decision, in_units(predictor.target_scale, decision)
 
 
 def _inside(predictor: Predictor, X: Rows, *_: object) -> tuple[Vector, NDArray[Any]]:
@@ -162,7 +163,7 @@ TASKS: dict[str, Task] = {
         _value,
         "mean absolute error",
         has_values=True,
-        options={"scale": "none", "columns": None, "components": None},
+        options={"scale": "none", "columns": None, "components": None, "target_scale": "none"},
         is_changeable=True,
         tuned_by="C",
     ),

@@ -167,10 +167,17 @@ class Window:
             column = getattr(batch, name)
             if column is not None and len(column) != n:
                 raise InvalidInput(f"has {len(column)} entries for {n} rows of X", field=name)
-        if batch.keys is None:
-            keys, next_key = self._new_keys(n)
-            return replace(batch, keys=keys), next_key
-        return batch, self.next_key
+        keys, candidate = batch.keys, self.next_key
+        if keys is None:
+            keys = []
+            while len(keys) < n:
+                if candidate >= MAX_KEY:
+                    raise InvalidInput("no integer keys are left; give keys", field="keys")
+                if candidate not in self.arrivals and candidate not in self.left:
+                    keys.append(candidate)
+                candidate += 1
+            batch = replace(batch, keys=keys)
+        return batch, candidate
 
     @staticmethod
     def _as_held(X: Rows, is_sparse: bool) -> Rows:
@@ -186,18 +193,6 @@ class Window:
         """Return which rows, given by their keys, an update adds; raises DuplicateKey."""
         removed = set((update.remove and update.remove.keys) or ())
         return admitted(keys, update.on_repeat, self.arrivals, removed, self.left)
-
-    def _new_keys(self, n: int) -> tuple[list[Key], int]:
-        """Return the next ``n`` integers that are not used as keys."""
-        keys: list[Key] = []
-        candidate = self.next_key
-        while len(keys) < n:
-            if candidate >= MAX_KEY:
-                raise InvalidInput("no integer keys are left; give keys", field="keys")
-            if candidate not in self.arrivals and candidate not in self.left:
-                keys.append(candidate)
-            candidate += 1
-        return keys, candidate
 
     def _leaving(self, removal: Removal) -> list[Key]:
         """Return the keys that a removal asks for, in the client's order or oldest first."""

@@ -223,17 +223,13 @@ class HeldMemory:
     def growing(self, size: int) -> Iterator[None]:
         """Hold at least ``size`` bytes; raises OutOfMemory. If the block fails, the share stays as before."""
         before = self.size
-        self.grow(size)
+        if size > before:
+            self.resize(size)
         try:
             yield
         except BaseException:
             self.resize(before)
             raise
-
-    def grow(self, size: int) -> None:
-        """Hold at least ``size`` bytes; raises OutOfMemory, and the share stays as before."""
-        if size > self.size:
-            self.resize(size)
 
     def resize(self, size: int) -> None:
         """Hold ``size`` bytes; raises OutOfMemory, and the share stays as before."""

@@ -171,7 +171,7 @@ class SolveScheduler:
 
     def _leave(self, solve: Solve) -> None:
         if solve._since is not None:
-            solve.used = solve.used_by(time.monotonic())
+            solve.used += time.monotonic() - solve._since
             solve._since, solve._must_yield = None, False
             self._running.remove(solve)
 

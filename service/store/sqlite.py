@@ -45,7 +45,7 @@ from livesvm.service.store.seals import (
     solution_seal,
 )
 from livesvm.service.store.sqlite_database import PROBE_SECONDS, Database
-from livesvm.service.store.sqlite_file import overwriting, transaction
+from livesvm.service.store.sqlite_file import overwriting, sqlite_errors, transaction
 from livesvm.service.store.sqlite_marks import marked
 from livesvm.service.store.sqlite_rows import Row, checked, damaged, is_sealed, remembered, request_rows
 from livesvm.service.store.sqlite_schema import mend_requests, shows_requests
@@ -98,11 +98,9 @@ def _answered(lease: Lease, key: str, answer: bytes) -> tuple[bytes | str | int,
     return answer, answer_seal(lease.model, key, answer), lease.model, key, lease.model, lease.epoch
 
 
-def _requested(record: Appending) -> Iterator[Row]:
-    """Yield the row that remembers the request of a record, if the record has one."""
-    asked = record.idempotency
-    if asked is not None:
-        yield from request_rows(record.lease.model, {asked.key: Remembered(asked.body, record.sequence, None)})
+def _requested(model: str, sequence: int, asked: Idempotency) -> Row:
+    """Return the row that remembers the request of a record."""
+    return next(request_rows(model, {asked.key: Remembered(asked.body, sequence, None)}))
 
 
 def _logged(record: Appending) -> Row:
@@ -254,8 +252,9 @@ class SqliteStore(Store):
 
     def heads(self, models: Iterable[str]) -> dict[str, Head]:
         """Read each model's writer and newest record; return nothing if the database's file was replaced or removed."""
-        if self._database.is_elsewhere:
-            return {}
+        with sqlite_errors():
+            if self._database.is_elsewhere:
+                return {}
         found: dict[str, Head] = {}
         for batch in batches(models, PAGE):
             rows = self._read(f"SELECT id, epoch, writer, sequence FROM models WHERE id IN {_THESE}", json.dumps(batch))
@@ -316,7 +315,8 @@ class SqliteStore(Store):
         try:
             is_whole = db.executemany(_NEXT, following).rowcount == len(records)
             if is_whole:
-                db.executemany(_INSERT_REQUEST, [row for one in records for row in _requested(one)])
+                asked = [(one.lease.model, one.sequence, one.idempotency) for one in records if one.idempotency]
+                db.executemany(_INSERT_REQUEST, [_requested(*one) for one in asked])
                 db.executemany(_INSERT_RECORD, [_logged(one) for one in records])
                 old = [(one.lease.model, one.sequence - keep) for one in records if one.sequence > keep]
                 db.executemany(_DELETE_OLD, old)
@@ -346,8 +346,8 @@ class SqliteStore(Store):
             newest = self._held(db, lease)
             raise OutOfSequence(f"record {sequence} of model {model} does not follow record {newest}")
         try:
-            for row in _requested(record):
-                db.execute(_INSERT_REQUEST, row)
+            if record.idempotency is not None:
+                db.execute(_INSERT_REQUEST, _requested(model, sequence, record.idempotency))
         except sqlite3.IntegrityError as error:
             raise RequestKnown(f"a record of model {model} has that idempotency key already") from error
         db.execute(_INSERT_RECORD, _logged(record))

@@ -6,22 +6,23 @@ before they wait for the disk, so that one sync serves several threads.
 
 from __future__ import annotations
 
+import os
 import sqlite3
 import threading
 import time
 import uuid
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
 from livesvm.service.store.base import StoreError, StoreUnavailable
+from livesvm.service.store.files import sync_names
 from livesvm.service.store.sqlite_file import (
     check_room,
     compare_marks,
     copy_log,
     damaged_copies,
-    is_elsewhere,
     is_worthwhile,
     open_database,
     open_for_reading,
@@ -30,7 +31,6 @@ from livesvm.service.store.sqlite_file import (
     write_ahead_log,
     write_probe,
 )
-from livesvm.service.store.sqlite_syncs import Syncs
 
 PROBE_SECONDS = 3.0
 """Seconds without a commit after which a ping writes; a commit shows as much, and an idle disk wears little."""
@@ -94,8 +94,11 @@ class Database:
 
     @property
     def is_elsewhere(self) -> bool:
-        """Whether the file at the database's path was replaced or removed."""
-        return is_elsewhere(self._path, self._opened)
+        """Whether the file at the database's path was replaced or removed; raises OSError."""
+        try:
+            return not os.path.samestat(self._path.stat(), self._opened)
+        except FileNotFoundError:
+            return True
 
     @contextmanager
     def transaction(self) -> Iterator[sqlite3.Connection]:
@@ -111,7 +114,11 @@ class Database:
                     yield self._db
                 has_changed = self._db.total_changes != before
             if has_changed:
-                self._sync()
+                try:
+                    self._syncs.wait()
+                except OSError:
+                    self._unsynced = True  # a second try might succeed falsely: what was to be written is forgotten
+                    raise
                 self._written_at = time.monotonic()
 
     @contextmanager
@@ -188,9 +195,53 @@ class Database:
             copy_log(self._db)
             self._unsynced = False
 
-    def _sync(self) -> None:
-        try:
-            self._syncs.wait()
-        except OSError:
-            self._unsynced = True  # a second try might succeed falsely: what was to be written is forgotten
-            raise
+
+class Syncs:
+    """Syncs of one write-ahead log; safe from any thread. One sync serves all that committed before it began.
+
+    By default, SQLite waits for the disk inside each commit, one commit after the other. With ``synchronous=NORMAL``,
+    SQLite syncs only when it copies its write-ahead log into the database or begins that log again. This class syncs
+    the log instead, outside of the database's lock; a commit survives a loss of power once :meth:`wait` has returned.
+
+    Parameters
+    ----------
+    wal : the log's path; the file exists once something has been committed
+    """
+
+    def __init__(self, wal: Path) -> None:
+        self._wal = wal
+        self._file: int | None = None
+        self._lock = threading.Lock()
+        self._asking = threading.Lock()
+        self._asked = 0
+        self._done = 0
+
+    def wait(self) -> None:
+        """Wait until all commits of the calling thread are on the disk; raises OSError."""
+        with self._asking:
+            self._asked += 1
+            mine = self._asked
+        with self._lock:
+            if self._done >= mine:
+                return
+            # Read before the sync begins: it need not cover a commit that comes later.
+            with self._asking:
+                all_so_far = self._asked
+            if self._file is None or not os.path.samestat(self._wal.stat(), os.fstat(self._file)):
+                self._forget()
+                self._file = os.open(self._wal, os.O_RDWR)
+                sync_names(self._wal.parent)
+            sync = getattr(os, "fdatasync", os.fsync)  # not every system has the first
+            sync(self._file)
+            self._done = all_so_far
+
+    def close(self) -> None:
+        """Close the file."""
+        with self._lock:
+            self._forget()
+
+    def _forget(self) -> None:
+        if self._file is not None:
+            with suppress(OSError):
+                os.close(self._file)
+            self._file = None

@@ -257,16 +257,6 @@ def copy_log(db: sqlite3.Connection) -> None:
         raise StoreUnavailable("the write-ahead log is in use, and cannot be copied now")
 
 
-def is_elsewhere(path: Path, opened: os.stat_result) -> bool:
-    """Return whether the file at ``path`` is missing or another than the ``opened`` one; raises StoreUnavailable."""
-    with sqlite_errors():
-        try:
-            found = path.stat()
-        except FileNotFoundError:
-            return True
-    return (found.st_dev, found.st_ino) != (opened.st_dev, opened.st_ino)
-
-
 def check_room(path: Path) -> None:
     """Raise StoreUnavailable if the disk of a file is full or read-only."""
     with sqlite_errors():

@@ -231,7 +231,9 @@ class Marks:
         """Overwrite the marks of deleted models, and sync the file; raises OSError."""
         with self._lock:
             for name in list(self._deleted):
-                self._write(self._places[name], _FREE)
+                if self._file is not None:
+                    os.pwrite(self._file, _FREE, self._places[name] * _SIZE)
+                    self._is_synced = False
                 self._forget(name)
         self.sync()
 
@@ -310,7 +312,9 @@ class Marks:
     def _put_slots(self, first: int, last: int) -> None:
         """Write the slots from the place ``first`` to ``last``; an error of the disk is logged."""
         try:
-            self._write(first, self._slots[first * _SIZE : (last + 1) * _SIZE])
+            if self._file is not None:
+                os.pwrite(self._file, self._slots[first * _SIZE : (last + 1) * _SIZE], first * _SIZE)
+                self._is_synced = False
         except OSError as error:
             log.warning("%d marks from place %d on were not written: %s", last - first + 1, first, error)
 
@@ -333,11 +337,6 @@ class Marks:
         self._deleted.discard(name)
         self._unused.append(place)
         self._slots[place * _SIZE : (place + 1) * _SIZE] = _FREE
-
-    def _write(self, place: int, slots: bytes | bytearray) -> None:
-        if self._file is not None:
-            os.pwrite(self._file, slots, place * _SIZE)
-            self._is_synced = False
 
     def _close(self) -> None:
         if self._file is not None:

@@ -103,21 +103,6 @@ def new_counters() -> Counters:
     return Status.of(), np.zeros(1, np.int64), Tolerances.of()
 
 
-def whole_walk(
-    n: int,
-    intercept: bool,
-    arrays: tuple[Examples, Motion, Factor],
-    rows: tuple[Floats, Ints],
-    scratch: Floats,
-    counters: Counters,
-) -> Walk:
-    """Return a walk over all ``n`` slots in use; ``rows`` are the cached kernel rows, and each slot's row number."""
-    values, row_of = rows
-    return Walk(
-        n, n, intercept, *arrays, values, row_of, values, NO_FLAGS, NO_MEMBERS, values, row_of, scratch, *counters
-    )
-
-
 @compiled
 def count_again(w: Walk) -> None:
     """Reset the counters of a walk."""

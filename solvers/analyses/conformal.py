@@ -20,6 +20,7 @@ from livesvm.solvers.errors import InvalidInput
 from livesvm.solvers.models.base import LiveEstimator
 from livesvm.solvers.models.model_view import View, scores_of, strangeness
 from livesvm.solvers.models.predictor import rows_of
+from livesvm.solvers.models.target_scale import in_units
 from livesvm.solvers.runtime.html import html_of
 from livesvm.solvers.runtime.progress import Progress
 from livesvm.solvers.runtime.types import Bools, Floats
@@ -37,18 +38,21 @@ class Conformal:
     classes : ndarray of shape (k,) or None
         The labels; None of regression.
     scores : ndarray of shape (n,)
-        Residuals abs(y_i - f(x_i)) of regression, in units of y; of classes how far y_i is from being predicted. Each
+        Residuals abs(y_i - f(x_i)) of regression, in units of f; of classes how far y_i is from being predicted. Each
         is by the model without example i.
     weights : ndarray of shape (n,)
         Of the examples in quantiles, at most 1; ones where all count the same.
     models : ModelsWithout
         The models without one example each.
+    target_scale : str, default "none"
+        Of f; the order of values is the same in units of y, so that quantiles and the guarantee are, too.
     """
 
     classes: NDArray[Any] | None
     scores: Floats
     weights: Floats
     models: ModelsWithout = field(repr=False)
+    target_scale: str = "none"
 
     _repr_html_ = html_of
 
@@ -93,7 +97,7 @@ class Conformal:
                 low[part], high[part] = f.min(axis=0) - reach, f.max(axis=0) + reach
             else:
                 low[part], high[part] = -self._quantile(scores - f, level), self._quantile(scores + f, level)
-        return low, high
+        return in_units(self.target_scale, low), in_units(self.target_scale, high)
 
     def sets(self, X: Any, coverage: float) -> Bools:
         """Return which classes are in the set of each row, (m, k); a set may be empty, or have all classes.
@@ -185,7 +189,7 @@ def conformal(model: LiveEstimator, *, weights: ArrayLike | None = None, progres
     if (counted < 0).any() or (counted > 1).any():
         raise InvalidInput("must be between 0 and 1", field="weights")
     if view.prices is not None:
-        return Conformal(None, np.abs(y - found.own), counted, found)
+        return Conformal(None, scores_of(view, found.own, y), counted, found, model.target_scale_)
     labels = np.asarray(view.labels)
     if labels.size < 2:
         raise InvalidInput("has no targets, and so no residuals", field="model")

@@ -31,6 +31,7 @@ from livesvm.solvers.models.keyed_window import ExampleUpdate
 from livesvm.solvers.models.pairs_predictor import scores, winners
 from livesvm.solvers.models.record import Record
 from livesvm.solvers.models.repeats import OnRepeat
+from livesvm.solvers.models.report import UpdateReport
 from livesvm.solvers.models.window import Window
 from livesvm.solvers.models.window_edits import Edited, Edits
 from livesvm.solvers.problem.piecewise_linear import Losses, hinge
@@ -202,6 +203,14 @@ class LiveSVC(WithPaths):
         places = self._places_of(self._learnt.y[self.support_])
         return np.bincount(places, minlength=self.classes_.size).astype(np.int32)
 
+    @property
+    def counts(self) -> dict[Any, int]:
+        """The number of the window's examples of each class, by label."""
+        if not hasattr(self, "classes_"):
+            return {}
+        counts = np.bincount(self._places_of(self._window.y), minlength=self.classes_.size)
+        return dict(zip(self.classes_.tolist(), counts.tolist(), strict=True))
+
     def _places_of(self, targets: Floats) -> Ints:
         """Return the index in ``classes_`` of each target's class; for two classes, decisions are accepted too."""
         n = self.classes_.size
@@ -253,9 +262,10 @@ class LiveSVC(WithPaths):
         self._record = self._record or Record(None)
         self._record.window = dict(Counter(self.window_y.tolist()))
 
-    def _judge(self, change: ExampleUpdate) -> None:
-        assert self._record is not None
-        self._record = self._record.judged(self._window.unlearnt, change.y.tolist(), self._window.left, self.classes_)
+    def _note(self, report: UpdateReport, judged: ExampleUpdate | None) -> None:
+        if judged is not None and self._record is not None:
+            given, window = judged.y.tolist(), self._window
+            self._record = self._record.judged(window.unlearnt, given, window.left, self.classes_)
 
     def _foretold(self, X: Any) -> list[Any]:
         decisions = self.predictor().decision_function(X)
@@ -330,7 +340,9 @@ class LiveSVC(WithPaths):
             self._set_classes(known)
         return targets
 
-    def _settled_targets(self, y: Any, m: int) -> Floats | None:
+    def settled_targets(self, y: NDArray[Any] | None, m: int) -> Floats | None:
+        if y is None:
+            return None
         given, target = y.tolist(), dict(zip(self.classes_.tolist(), self._values_of(self.classes_), strict=True))
         return np.array([*map(target.get, given)], np.float64) if target.keys() >= {*given} else None
 
@@ -381,6 +393,7 @@ class LiveSVC(WithPaths):
         if own == 0:
             out.forget_classes(np.array([1]))
         out.rename(places, n_classes)
+        out.begin()  # what the update that brings the classes goes on with
         return out
 
     # -- what the engine is given --------------------------------------------------------------------------------------
@@ -413,8 +426,6 @@ class LiveSVC(WithPaths):
         return isinstance(self.class_weight, str) and self.class_weight == "balanced"
 
     def _weigh(self, window: Any, leaving: list[Key], new: tuple[Floats, Floats], changed: Edited) -> bool:
-        if not self._shares_costs:
-            return False
         stay, _ = window.examples_except([*leaving, *changed.keys])
         return self._balance(np.concatenate([stay, new[0], changed.y]))
 
@@ -430,7 +441,7 @@ class LiveSVC(WithPaths):
         return bool(self.balance_) and before != self.balance_
 
     def _unit_cost(self, C: float | None) -> float:
-        weights, own = self.class_weight, super()._unit_cost(C)
+        weights, own = self.class_weight, validation.cost(self.C_ if C is None else C)
         if weights is None:
             return own
         if self._shares_costs:

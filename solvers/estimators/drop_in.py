@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from livesvm.solvers.models.changing import ChangingEstimator
+from livesvm.solvers.models.keyed_window import ExampleUpdate
 from livesvm.solvers.models.report import UpdateReport
 from livesvm.solvers.models.warnings import LARGE_GAP, gap_message
 
@@ -32,7 +33,8 @@ class DropIn(ChangingEstimator):
     n_iter_: Any  #: breakpoints of the path of the last update, 1 at least
     fit_status_ = 0  #: there is no model but at its optimum
 
-    def _note(self, report: UpdateReport) -> None:
+    def _note(self, report: UpdateReport, judged: ExampleUpdate | None) -> None:
+        super()._note(report, judged)
         self._window.updates += 1
         self.n_iter_ = self._iterations(max(1, report.events))
         if report.relative_gap > LARGE_GAP:

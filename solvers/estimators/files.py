@@ -20,8 +20,9 @@ from livesvm.solvers.models.base import LiveEstimator
 from livesvm.solvers.sparse import SPARSE, SparseRows
 
 FORMAT = "livesvm model"
-VERSION = 6
-"""2: sparse features. 3: unscaled features of a model with a scale. 4: a center. 5: tables. 6: components. Others: 1"""
+VERSION = 7
+"""2: sparse features. 3: unscaled features of a model with a scale. 4: a center. 5: tables. 6: components. 7: a scale
+of targets. Others: 1"""
 OF_TABLES = ("encoding", "words", "chosen", "choice")  #: parts of models with columns, or that tune themselves
 KINDS: dict[str, Any] = {
     kind.__name__: kind
@@ -35,10 +36,12 @@ KINDS: dict[str, Any] = {
 PLAIN = (str, int, float, bool, type(None))
 
 
-def _version(arrays: Mapping[str, Any], X: Any) -> int:
-    """Return the lowest file version with readers that understand all of ``arrays``."""
-    if "landmarks" in arrays:
+def _version(parameters: Mapping[str, Any], arrays: Mapping[str, Any], X: Any) -> int:
+    """Return the lowest file version with readers that understand all ``parameters`` and ``arrays``."""
+    if "target_scale" in parameters:
         return VERSION
+    if "landmarks" in arrays:
+        return 6
     if any(name in arrays for name in OF_TABLES):
         return 5
     if "center" in arrays:
@@ -47,10 +50,10 @@ def _version(arrays: Mapping[str, Any], X: Any) -> int:
 
 
 def _parameters(model: LiveEstimator) -> dict[str, Any]:
-    """Return the parameters of a model, except for newer parameters that are None, which older readers do not know."""
+    """Return the parameters of a model, except for unused newer parameters, which older readers do not know."""
     found = model.get_params(deep=False)
-    for name in ("columns", "components"):
-        if found.get(name) is None:
+    for name in ("columns", "components", "target_scale"):
+        if found.get(name) in (None, "none"):
             found.pop(name, None)
     return found
 
@@ -75,16 +78,16 @@ def save_model(model: LiveEstimator, path: str | os.PathLike[str]) -> None:
     kind = type(model).__name__
     if KINDS.get(kind) is not type(model):
         raise InvalidInput(f"a {kind} is not kept in files", field="model")
-    arrays = model.to_arrays()
+    arrays, parameters = model.to_arrays(), _parameters(model)
     X = arrays["X"]
     if isinstance(X, SparseRows):
         del arrays["X"]
         arrays |= {f"X_{name}": value for name, value in X.to_arrays().items()}
     head = {
         "format": FORMAT,
-        "version": _version(arrays, X),
+        "version": _version(parameters, arrays, X),
         "kind": kind,
-        "parameters": {name: _plain(value, name) for name, value in _parameters(model).items()},
+        "parameters": {name: _plain(value, name) for name, value in parameters.items()},
         "keys": arrays.pop("keys"),
         "next_key": int(arrays.pop("next_key")),
     }

@@ -17,6 +17,7 @@ from livesvm.solvers.errors import InvalidInput
 from livesvm.solvers.estimators.thresholds import WithThresholds
 from livesvm.solvers.models.base import LiveEstimator, keep
 from livesvm.solvers.models.changing import ChangingEstimator
+from livesvm.solvers.models.keyed_window import ExampleUpdate
 from livesvm.solvers.models.report import UpdateReport
 from livesvm.solvers.models.warnings import ModelWarning
 from livesvm.solvers.models.window import Window
@@ -261,7 +262,7 @@ class LivePUClassifier(WithThresholds, ChangingEstimator):
         return bool(vars(self).get("_begun", False)) and super().is_settled
 
     @property
-    def flagged_warnings(self) -> list[ModelWarning]:
+    def flagged_warnings(self) -> list[ModelWarning]:  # type: ignore[override]
         """Warnings about the predictions of the model on its window; quick."""
         if self.is_waiting_:
             return [ModelWarning("waits", self._lacking(self._window.y, self._window.weights))]
@@ -329,7 +330,7 @@ class LivePUClassifier(WithThresholds, ChangingEstimator):
         if hasattr(self, "_window"):
             self._bring_up()
 
-    def _note(self, report: UpdateReport) -> None:
+    def _note(self, report: UpdateReport, judged: ExampleUpdate | None) -> None:
         self._held_out = None
 
     def _lacking(self, y: Floats, weights: Floats) -> str:

@@ -228,7 +228,7 @@ class PUClassifier(_TwoClassEstimator, WithThresholds):
         self.gamma_ = validation.positive(gamma, "gamma")
         kernel = Kernel(self.kernel, self.gamma_, self.degree, self.coef0)
         if kernel.name != "precomputed":
-            scaling.size_of_kernel(kernel, X)
+            scaling.diagonal(kernel, X)
         kernel, rows = numbered(kernel, X)
         return kernel, dense(rows)
 

@@ -85,7 +85,7 @@ class _Estimator(BaseEstimator):  # type: ignore[misc]
 SHARED = {
     "kernel": (
         'str or callable, default "rbf"',
-        """One of "linear", "rbf", "laplacian", "poly", "sigmoid", see ``livesvm.solvers.kernels.table``, or
+        """One of "linear", "rbf", "laplacian", "poly", "sigmoid", see ``livesvm.solvers.kernels.kernel``, or
         "precomputed": then X is a kernel matrix, see ``update``; or a function that returns (m, n) values of rows
         (m, d) and (n, d), or of lists of examples of any other type.""",
     ),

@@ -8,8 +8,9 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from sklearn.compose import TransformedTargetRegressor
 from sklearn.pipeline import Pipeline
-from sklearn.preprocessing import StandardScaler
+from sklearn.preprocessing import FunctionTransformer, StandardScaler
 from sklearn.svm import SVC, SVR, OneClassSVM
 
 from livesvm.solvers.errors import InvalidInput
@@ -23,7 +24,8 @@ from livesvm.solvers.sparse import like
 def to_sklearn(model: Any) -> Any:
     """Return a fitted ``SVC``, ``SVR`` or ``OneClassSVM`` with the decisions of a live model as it is now.
 
-    A model with a ``scale`` becomes a pipeline with the scaler as its first step. Robust losses, and others that
+    A model with a ``scale`` becomes a pipeline with the scaler as its first step, one with a ``target_scale`` a
+    ``TransformedTargetRegressor``. Robust losses, and others that
     scikit-learn does not have, do not matter, because predictions do not depend on them. The result has no
     ``predict_proba``. If the features of a linear kernel are centered, so are the support vectors: as the coefficients
     sum to 0, this changes no decision, but reduces rounding errors. The support vectors of a model with components are
@@ -45,12 +47,26 @@ def to_sklearn(model: Any) -> Any:
     scale = model.feature_scale_
     scale = scale.scale if isinstance(scale, Nystroem) else scale
     machine = _filled(_empty(model), model, has_names=scale is None)
-    if scale is None:
-        return machine
-    scaler = _scaler(scale)
-    if hasattr(model, "feature_names_in_"):  # the step that takes the columns refuses another order
-        scaler.feature_names_in_ = model.feature_names_in_
-    return Pipeline([("scale", scaler), ("svm", machine)])
+    if scale is not None:
+        scaler = _scaler(scale)
+        if hasattr(model, "feature_names_in_"):  # the step that takes the columns refuses another order
+            scaler.feature_names_in_ = model.feature_names_in_
+        machine = Pipeline([("scale", scaler), ("svm", machine)])
+    kind = model.target_scale_
+    return machine if kind == "none" else _with_targets(machine, model, *FUNCTIONS[kind])
+
+
+FUNCTIONS = {"log": (np.log, np.exp), "log1p": (np.log1p, np.expm1)}
+"""Of a scale of targets, and back."""
+
+
+def _with_targets(machine: Any, model: Any, func: Any, inverse_func: Any) -> TransformedTargetRegressor:
+    """Return a fitted regressor that turns the predictions of ``machine`` back into units of y."""
+    own = {"func": func, "inverse_func": inverse_func, "check_inverse": False}
+    out = TransformedTargetRegressor(machine, **own)
+    out.regressor_, out._training_dim = machine, 1
+    out.transformer_ = FunctionTransformer(**own, validate=True).fit(model.window_y[:, None])
+    return out
 
 
 def _empty(model: Any) -> Any:
@@ -137,9 +153,11 @@ def to_onnx(model: Any) -> bytes:
 
     Raises
     ------
-    InvalidInput : as ``to_sklearn``, or the kernel is precomputed
+    InvalidInput : as ``to_sklearn``, the kernel is precomputed, or targets have a scale
     ImportError : skl2onnx is not installed; the extra ``livesvm[onnx]`` has it
     """
+    if model.target_scale_ != "none":
+        raise InvalidInput("a scale of targets is not taken along as ONNX", field="target_scale")
     machine = to_sklearn(model)
     if model.kernel == "precomputed":
         raise InvalidInput("a precomputed kernel is not taken along as ONNX", field="kernel")

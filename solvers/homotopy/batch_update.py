@@ -15,9 +15,8 @@ from livesvm.solvers.errors import NotOptimal
 from livesvm.solvers.homotopy import by_features
 from livesvm.solvers.homotopy.decomposition import descend
 from livesvm.solvers.homotopy.edit import compute_f_of_new, place
-from livesvm.solvers.homotopy.follow import follow
-from livesvm.solvers.homotopy.refresh import BLOCK, Checkpoint, Numbers, cache_what_fits, roll_back, take_checkpoint
-from livesvm.solvers.homotopy.run import NO_EXAMPLES, Solve, Trace
+from livesvm.solvers.homotopy.refresh import BLOCK, Checkpoint, roll_back, take_checkpoint
+from livesvm.solvers.homotopy.run import NO_EXAMPLES, Solve, Trace, follow
 from livesvm.solvers.homotopy.warm_start import correct
 from livesvm.solvers.kernels.kernel import Kernel, times
 from livesvm.solvers.kernels.row_cache import forget_row
@@ -46,11 +45,6 @@ class Edit(NamedTuple):
     losses: Losses  #: their losses from now on
     total: float = 0.0  #: the sum of all betas afterwards
 
-    @property
-    def indices(self) -> Ints:
-        """Slots of all examples that the edit removes or changes."""
-        return np.concatenate([self.leave, self.changed]) if self.changed.size else self.leave
-
 
 def update(
     state: PathState,
@@ -64,15 +58,15 @@ def update(
     """Along one path, add examples ``X`` (m, d) with losses, and remove and change the examples that ``edit`` names.
 
     Returns the slots of the new examples and the counts of the path. After any error the state is as it was before.
-    ``undone`` can undo the update later, and must have been made with the indices of ``edit``. ``allowance`` bounds the
+    ``undone`` can undo the update later, and must have been made with ``edit``. ``allowance`` bounds the
     work of the path, as a multiple of the work of solving from nothing.
 
     Raises
     ------
     TooCostly : it takes more than ``allowance``
-    NotOptimal, NotPositiveSemidefinite, MemoryLimit : see ``livesvm.solvers.homotopy.follow.follow``
+    NotOptimal, NotPositiveSemidefinite, MemoryLimit : see ``livesvm.solvers.homotopy.run.follow``
     """
-    undone = undone or UndoneOnError(state, edit.indices)
+    undone = undone or UndoneOnError(state, edit)
     with undone:
         n = state.n_slots + X.shape[0]
         if n >= by_features.LEAST and by_features.is_for(state, X, n):
@@ -92,22 +86,14 @@ def update(
         if is_far_left_out:
             hold_near(state, slots)
         solving = Solve(state)
-        solving.begin_with(undone.n, held, edit.leave, edit.changed, edit.losses)
+        solving.begin(undone.n, held, edit.leave, edit.changed, edit.losses)
         undone.solving = solving
         trace = follow(state, None, allowance * work_from_nothing(state.n, state.n_free), solving)
         if is_single and solving.now is not None:
             state.unlearnt = [float((solving.found or solving.now[0]).foretold)]
         state.events = max(float(trace.events), FADING * state.events)
-        release(state, solving, edit.leave)
+        state.release(edit.leave) if solving.found is None else state.vacate(edit.leave)
     return slots, trace
-
-
-def release(state: PathState, solving: Solve, leave: Ints) -> None:
-    """Make the slots of the removed examples ``leave`` vacant, for later examples."""
-    if solving.found is None:
-        state.release(leave)
-    else:
-        state.vacate(leave)
 
 
 def is_another_window(state: PathState, edit: Edit, come: int) -> bool:
@@ -235,7 +221,7 @@ def insert_batch(state: PathState, slots: Ints, is_far_left_out: bool) -> Ints:
     held, columns = NO_EXAMPLES, columns_that_count(state) if is_far_left_out else None
     if slots.size <= BLOCK and (columns is None or columns.size > MANY * n):
         rows.clock += 1
-        held, slots = cache_what_fits(state, slots, state.free_slots())
+        held, slots = state.cache_what_fits(slots, state.free_slots())
         if is_far_left_out:  # the placed examples decide which rows are kept
             compute_f_of_new(e, rows.values, rows.row_of, held, n, state.b, np.empty(held.size, np.int64))
             held = NO_EXAMPLES
@@ -283,7 +269,7 @@ def hold_near(state: PathState, slots: Ints) -> None:
     held = rows.row_of[: state.n_slots], rows.slot_of, rows.used
     count = _forget_far(state.examples, state.motion.work, *held, slots, near)
     if slots.size <= BLOCK:
-        cache_what_fits(state, near[:count], state.free_slots())
+        state.cache_what_fits(near[:count], state.free_slots())
 
 
 @compiled
@@ -325,17 +311,17 @@ def distance(e: Examples, j: int) -> float:
 class UndoneOnError:
     """Context that brings a state back to what it was when an error occurs inside it.
 
-    Code inside the context may change losses only of new examples and of the examples ``indices``, by default of all
-    examples. With ``indices``, the context is for one ``update``, which itself copies the data needed to undo it.
+    Code inside the context may change losses only of new examples and of those in ``edit``, by default of all
+    examples. With ``edit``, the context is for one ``update``, which itself copies the data needed to undo it.
     """
 
-    def __init__(self, state: PathState, indices: Ints | None = None) -> None:
-        self.state, self.indices = state, indices
+    def __init__(self, state: PathState, edit: Edit | None = None) -> None:
+        self.state, self.edit = state, edit
         self.n, self.vacant, self.capacity = state.n_slots, list(state.vacant), state.capacity
-        self._numbers = Numbers.of(state)
+        self._numbers = state.numbers
         self.solving: Solve | None = None  #: keeps all old places, once its edit has begun
         self._is_undone = False
-        self._checkpoint = take_checkpoint(state) if indices is None else None
+        self._checkpoint = take_checkpoint(state) if edit is None else None
 
     def __enter__(self) -> None:
         pass
@@ -346,18 +332,19 @@ class UndoneOnError:
 
     def keep(self) -> None:
         """Copy the coefficients, f and pieces of all examples now, for changes made without a ``Solve``."""
-        self._checkpoint = take_checkpoint(self.state, self.indices, self.n)
+        indices = None if self.edit is None else np.concatenate([self.edit.leave, self.edit.changed])
+        self._checkpoint = take_checkpoint(self.state, indices, self.n)._replace(numbers=self._numbers)
 
     def undo(self) -> None:
         """Bring the state back now, and drop the examples added since; a second call does nothing."""
         if self._is_undone:
             return
-        solving, checkpoint = self.solving, self._checkpoint
-        if solving is not None and solving.is_kept:
-            checkpoint = solving.kept(self._numbers)
-        elif checkpoint is None:  # nothing has been changed yet
-            checkpoint = take_checkpoint(self.state, self.indices, self.n)._replace(numbers=self._numbers)
-        bring_back(self.state, self.n, self.vacant, self.capacity, checkpoint)
+        if self.solving is not None and self.solving.is_kept:
+            self._checkpoint = self.solving.kept(self._numbers)
+        elif self._checkpoint is None:  # nothing has been changed yet
+            self.keep()
+        assert self._checkpoint is not None
+        bring_back(self.state, self.n, self.vacant, self.capacity, self._checkpoint)
         self._is_undone = True
 
 

@@ -19,9 +19,8 @@ from livesvm.solvers.errors import NotOptimal
 from livesvm.solvers.homotopy import linear
 from livesvm.solvers.homotopy.coordinate_descent import DescentPoint, cross_over, descend, put_all
 from livesvm.solvers.homotopy.edit import place
-from livesvm.solvers.homotopy.follow import follow
 from livesvm.solvers.homotopy.optimality import audited
-from livesvm.solvers.homotopy.run import NO_EXAMPLES, Trace
+from livesvm.solvers.homotopy.run import NO_EXAMPLES, Trace, follow
 from livesvm.solvers.homotopy.tolerances import SETTINGS
 from livesvm.solvers.homotopy.warm_start import near_state
 from livesvm.solvers.kernels.kernel import Kernel

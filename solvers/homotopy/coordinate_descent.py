@@ -5,6 +5,10 @@ intercept is treated as the weight of a constant feature, so the sum of the coef
 descent. The path that is followed after the descent corrects the sum of the coefficients and the remaining duality gap.
 A descent can also begin at known coefficients, and move only some examples of a window.
 
+Where features depend on each other, or C is large, the descent takes thousands of passes. A model of few features then
+goes on by proximal Newton steps [Li, Sun & Toh 2018]: each costs a product of the features with themselves, and some
+dozens of them are enough, whatever the data are.
+
 After the descent more coefficients are strictly inside their boxes than the path algorithm allows free examples. So
 free coefficients move along combinations that change neither w nor the sum, until enough of them are at an end of their
 box: the crossover of linear programming.
@@ -19,14 +23,19 @@ import numpy as np
 from livesvm.solvers.homotopy.decomposition import put_in_box
 from livesvm.solvers.problem.piecewise_linear import Losses
 from livesvm.solvers.problem.state import Examples, are_free
-from livesvm.solvers.runtime.compile import compiled
+from livesvm.solvers.runtime.compile import compiled, compiled_allocating
 from livesvm.solvers.runtime.interrupt import check
 from livesvm.solvers.runtime.scalars import One, Scalars
-from livesvm.solvers.runtime.types import Floats, Ints
+from livesvm.solvers.runtime.types import Bools, Floats, Ints
 
 TOLERANCE = 1e-2  #: part of the largest kink: a smaller violation is left to the path
 MOST_PASSES = 300  #: over the examples, after which the rest is left to the path
+FEW_PASSES, FEW_FEATURES = 60, 400  #: passes before Newton steps take over, of a model of no more features than that
+WIDTHS = tuple(0.25**k for k in range(8))  #: how far from its kink a loss is rounded off, as parts of the largest kink
+NEWTON_STEPS = 20  #: most for each of these
+INSIDE = 2  #: coefficients inside their boxes, for each feature, of which the crossover takes no time
 RANK = 1e-9  #: part of the largest pivot below which a coefficient depends on others
+EXCHANGES = 200  #: of a basis, after which its inverse is computed again
 
 
 class Pass(Scalars):
@@ -70,8 +79,8 @@ def descend(
     finite = losses.kinks[np.isfinite(losses.kinks)]
     tolerance = TOLERANCE * (float(np.abs(finite).max(initial=0.0)) or 1.0)
     at = Pass.of(total - b / unit if unit else total, unit, np.inf, total_beta, n, 0.0)
-    order = np.arange(n)
-    for _ in range(MOST_PASSES):
+    order, is_narrow = np.arange(n), X.shape[1] <= FEW_FEATURES
+    for _ in range(FEW_PASSES if is_narrow else MOST_PASSES):
         check()
         rng.shuffle(order[: int(at[0].active)])
         one_pass(X, own, *losses, beta, w, order, at)
@@ -81,7 +90,67 @@ def descend(
             at[0].active, at[0].slack = n, np.inf
         else:
             at[0].slack = float(at[0].violation)
-    return DescentPoint(beta, w, float(at[0].sum), unit * float(at[0].sum - at[0].total))
+    found = DescentPoint(beta, w, float(at[0].sum), unit * float(at[0].sum - at[0].total))
+    return newton(X, losses, total, intercept, found) if is_narrow and at[0].violation > tolerance else found
+
+
+def newton(X: Floats, losses: Losses, total: float, intercept: bool, known: DescentPoint) -> DescentPoint:
+    """Return coefficients that are nearer to the optimum than ``known``, by Newton's method on rounded losses.
+
+    A loss that is rounded off within h C of its kinks has coefficients as a step of the descent with curvature h. The
+    coefficients of one h are where the next, smaller one starts.
+    """
+    beta, w, b = known.beta, known.w, known.b
+    d, rest, rest_sum = w.size, w - beta @ X, known.sum - float(beta.sum())
+    far = float(np.sqrt(np.einsum("ij,ij->i", X, X).mean()))
+    kink = float(np.abs(losses.kinks[np.isfinite(losses.kinks)]).max(initial=0.0)) or 1.0
+    span = float(np.ptp(losses.levels, axis=1).max()) or 1.0
+    moved, is_inside = beta.copy(), np.zeros(beta.size, np.bool_)
+    for width in WIDTHS:
+        h, was = width * kink / span, (w, b)
+        for _ in range(NEWTON_STEPS):
+            check()
+            f = X @ w + b
+            near_optima(f, h, beta, *losses, moved, is_inside)
+            slope = np.append(w - rest - moved @ X, total - rest_sum - float(moved.sum()) if intercept else 0.0)
+            if far * float(np.abs(slope[:d]).max()) + abs(slope[d]) * h <= 0.1 * width * kink:
+                break
+            inside = X[is_inside]
+            H = np.eye(d + 1)
+            H[:d, :d] += inside.T @ inside / h
+            if intercept:
+                H[d, :d] = H[:d, d] = inside.sum(axis=0) / h
+                H[d, d] = (len(inside) + 1e-3) / h
+            step = np.linalg.solve(H, -slope)
+            w, b = _search(X, losses, (w, rest), (b, total - rest_sum), h, beta, step, slope)
+        else:
+            w, b = was
+            break
+        beta = moved.copy()
+        if np.count_nonzero(is_inside) <= INSIDE * (d + 1):
+            break
+    return DescentPoint(beta, rest + beta @ X, rest_sum + float(beta.sum()), b)
+
+
+def _search(
+    X: Floats, losses: Losses, w: tuple[Floats, Floats], b: tuple[float, float], h: float, beta: Floats, step: Floats,
+    slope: Floats,
+) -> tuple[Floats, float]:  # fmt: skip
+    """Return w and b after so much of a Newton step that the rounded objective rises or falls little from there."""
+    d, along = step.size - 1, X @ step[:-1] + step[-1]
+    f, fall, moved, unused = X @ w[0] + b[0], -float(slope @ step), np.empty(beta.size), np.empty(beta.size, np.bool_)
+    low, t, high = 0.0, 1.0, 1.0
+    for _ in range(NEWTON_STEPS):
+        near_optima(f + t * along, h, beta, *losses, moved, unused)
+        rise = float((w[0] + t * step[:d] - w[1]) @ step[:d] + b[1] * step[d] - moved @ along)
+        if rise > 0.1 * fall:
+            high = t
+        elif t == high or rise >= -0.1 * fall:
+            break
+        else:
+            low = t
+        t = (low + high) / 2
+    return w[0] + t * step[:d], b[0] + t * float(step[d])
 
 
 @compiled
@@ -93,6 +162,30 @@ def start(losses: Losses, beta: Floats) -> None:
             if abs(losses.levels[j, q]) < abs(losses.levels[j, best]):
                 best = q
         beta[j] = losses.levels[j, best]
+
+
+@compiled
+def _optimum(f: float, curvature: float, before: float, kinks: Floats, levels: Floats, p: int) -> tuple[float, bool]:
+    """Return the coefficient at which an example has its optimum, and whether that is strictly inside its box.
+
+    ``f`` is its decision value at the coefficient ``before``, and rises by ``curvature`` with it.
+    """
+    for q in range(p):
+        at_kink = before + (kinks[q] - f) / curvature
+        if at_kink >= levels[q]:
+            return levels[q], False
+        if at_kink >= levels[q + 1]:
+            return at_kink, True
+    return levels[p], False
+
+
+@compiled
+def near_optima(
+    f: Floats, h: float, beta: Floats, kinks: Floats, levels: Floats, n_kinks: Ints, out: Floats, is_inside: Bools
+) -> None:
+    """Write the optimum of each example to ``out``, and whether it is inside its box, as if each f had curvature h."""
+    for j in range(f.size):
+        out[j], is_inside[j] = _optimum(f[j], h, beta[j], kinks[j], levels[j], n_kinks[j])
 
 
 @compiled
@@ -108,16 +201,8 @@ def one_pass(
         x, f = X[j], now.unit * (now.sum - now.total)
         for k in range(d):
             f += x[k] * w[k]
-        curvature, before, p = own[j] + now.unit, beta[j], n_kinks[j]
-        best, off = levels[j, p], 0.0
-        for q in range(p):
-            at_kink = before + (kinks[j, q] - f) / curvature
-            if at_kink >= levels[j, q]:
-                best = levels[j, q]
-                break
-            if at_kink >= levels[j, q + 1]:
-                best = at_kink
-                break
+        curvature, before, p, off = own[j] + now.unit, beta[j], n_kinks[j], 0.0
+        best, _ = _optimum(f, curvature, before, kinks[j], levels[j], p)
         if best == before:
             way = np.inf
             for q in range(p):
@@ -139,7 +224,7 @@ def one_pass(
 
 def cross_over(X: Floats, e: Examples, intercept: bool) -> None:
     """Move free coefficients of examples ``X`` (n, d), slots 0 to n - 1, until no free one depends on the others."""
-    from scipy.linalg import qr, solve_triangular  # only loaded where it is used
+    from scipy.linalg import qr  # only loaded where it is used
 
     free = np.flatnonzero(are_free(e.segment[: len(X)]))
     A = np.vstack([X[free].T, np.ones(free.size)]) if intercept else X[free].T
@@ -150,25 +235,35 @@ def cross_over(X: Floats, e: Examples, intercept: bool) -> None:
     rank = int(np.count_nonzero(pivots > RANK * pivots[0]))
     if rank == free.size:
         return
-    check()
-    table = np.ascontiguousarray(solve_triangular(R[:rank, :rank], R[:rank, rank:], check_finite=False))
-    _exchange(table, free[order[:rank]], free[order[rank:]], e)
+    columns, free = np.ascontiguousarray(R[:rank].T), free[order]
+    basis, rest, done = np.arange(rank), np.arange(rank, free.size), 0
+    while done < rest.size:
+        check()
+        inverse = np.linalg.inv(columns[basis].T)
+        done += _exchange(columns, np.ascontiguousarray(inverse), basis, rest[done:], free, e)
 
 
-@compiled
-def _exchange(table: Floats, basis: Ints, rest: Ints, e: Examples) -> None:
-    """Move each example of ``rest`` to an end of its box; if a basis example reaches an end first, it leaves the basis.
+@compiled_allocating
+def _exchange(columns: Floats, inverse: Floats, basis: Ints, rest: Ints, free: Ints, e: Examples) -> int:
+    """Move each of ``rest`` to an end of its box; if a basis example reaches an end first, it leaves the basis.
 
-    Column c of ``table`` holds the linear combination of the basis that equals example c of ``rest``.
+    ``basis`` and ``rest`` are indices of ``columns`` and of the slots ``free``; ``inverse`` is that of the basis' columns.
+    Returns how many of ``rest`` have been moved; after ``EXCHANGES`` changes of the basis the inverse is inexact.
     """
+    m, changes, table = basis.size, 0, np.empty(basis.size)
     for c in range(rest.size):
-        j = rest[c]
+        j, column = free[rest[c]], columns[rest[c]]
+        for i in range(m):  # the linear combination of the basis that equals the example
+            total, row = 0.0, inverse[i]
+            for k in range(m):
+                total += row[k] * column[k]
+            table[i] = total if abs(total) > RANK else 0.0
         q = e.segment[j] // 2
         rises = e.levels[j, q] - e.beta[j] < e.beta[j] - e.levels[j, q + 1]
         step = e.levels[j, q] - e.beta[j] if rises else e.levels[j, q + 1] - e.beta[j]
         blocker = -1
-        for i in range(basis.size):
-            slot, rate = basis[i], -table[i, c]
+        for i in range(m):
+            slot, rate = free[basis[i]], -table[i]
             if rate == 0.0:
                 continue
             p = e.segment[slot] // 2
@@ -176,21 +271,23 @@ def _exchange(table: Floats, basis: Ints, rest: Ints, e: Examples) -> None:
             most = (end - e.beta[slot]) / rate
             if abs(most) < abs(step):
                 step, blocker = most, i
-        for i in range(basis.size):
-            e.beta[basis[i]] -= step * table[i, c]
+        for i in range(m):
+            e.beta[free[basis[i]]] -= step * table[i]
         e.beta[j] += step
         if blocker < 0:
             _to_end(e, j, rises)
             continue
-        _to_end(e, basis[blocker], (table[blocker, c] < 0.0) == rises)
-        pivot = table[blocker, c]
-        for k in range(c + 1, rest.size):
-            ratio = table[blocker, k] / pivot
-            if ratio != 0.0:
-                for i in range(basis.size):
-                    table[i, k] -= ratio * table[i, c]
-                table[blocker, k] = ratio
-        basis[blocker] = j
+        _to_end(e, free[basis[blocker]], (table[blocker] < 0.0) == rises)
+        basis[blocker], changes = rest[c], changes + 1
+        if changes == EXCHANGES:
+            return c + 1
+        for k in range(m):
+            inverse[blocker, k] /= table[blocker]
+        for i in range(m):
+            if i != blocker and table[i] != 0.0:
+                for k in range(m):
+                    inverse[i, k] -= table[i] * inverse[blocker, k]
+    return int(rest.size)
 
 
 @compiled

@@ -12,14 +12,13 @@ from typing import Any
 
 import numpy as np
 
-from livesvm.solvers.homotopy.batch_update import bring_back, release, work_from_nothing
+from livesvm.solvers.homotopy.batch_update import bring_back, work_from_nothing
 from livesvm.solvers.homotopy.edit import VACANT, VACANT_BEFORE, Batch, Progress
-from livesvm.solvers.homotopy.follow import follow
-from livesvm.solvers.homotopy.refresh import Numbers, mean_diagonal
-from livesvm.solvers.homotopy.run import NO_CHANGES, Solve, Trace, given_to_round, walk_on, workspace_of
+from livesvm.solvers.homotopy.refresh import mean_diagonal
+from livesvm.solvers.homotopy.run import NO_CHANGES, Solve, Trace, follow, walk_on, workspace_of
 from livesvm.solvers.homotopy.solve import solve_each
 from livesvm.solvers.homotopy.tolerances import SETTINGS
-from livesvm.solvers.problem.state import PathState
+from livesvm.solvers.problem.state import Numbers, PathState
 from livesvm.solvers.runtime.by_reference import InMemory
 from livesvm.solvers.runtime.entry_point import entry_point, kind_of
 from livesvm.solvers.runtime.interrupt import check, raise_what_stopped, watch
@@ -82,7 +81,8 @@ class PairInMemory:
         self.two, self.limit = two, self.state.cache_bytes
         state, n, vacant = self.state, self.state.n_slots, self.state.vacant
         edit = 0, 0, 0, 0, *self.two, n, 0, state.total, mean_diagonal(state)
-        round_ = given_to_round(state, 0, 1.0, SETTINGS.dust, work_from_nothing(state.n, state.n_free))
+        own, work = (state.b, state.kappa, state.rows.clock), work_from_nothing(state.n, state.n_free)
+        round_ = (*own, 0, state.events_since_refresh, 1.0, SETTINGS.dust, work, state.heaviest, state.drift)
         Progress.put(self.now, *edit, *round_, 0, 0, 0, len(vacant))
         self.vacant[: len(vacant)] = vacant
         self._walk.put("n", n)
@@ -128,8 +128,10 @@ class PairInMemory:
         come, leave = buffers.come[: now.n_come], buffers.leave[: now.n_leave]
         if solving.found is None:
             self._move(come, leave)
-        release(self.state, solving, leave)
-        return trace, None if solving.found is None else solving.found.n_bound
+            self.state.release(leave)
+            return trace, None
+        self.state.vacate(leave)
+        return trace, solving.found.n_bound
 
 
 def call_each(

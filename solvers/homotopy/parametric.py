@@ -18,11 +18,10 @@ from livesvm.solvers.active_set.exits import Exit
 from livesvm.solvers.active_set.loop import track_path
 from livesvm.solvers.active_set.recorder import Cutoffs, Log, empty_log
 from livesvm.solvers.errors import InvalidInput, NotOptimal
-from livesvm.solvers.homotopy.follow import follow
 from livesvm.solvers.homotopy.optimality import audited, scales
 from livesvm.solvers.homotopy.piecewise import Changes, Position, Segments, joined, position
 from livesvm.solvers.homotopy.refresh import combine, mean_diagonal, need_rows, refresh
-from livesvm.solvers.homotopy.run import Trace, raise_for, tally, walk_of, walk_to_the_end
+from livesvm.solvers.homotopy.run import Trace, follow, raise_for, tally, walk_of, walk_to_the_end
 from livesvm.solvers.problem.piecewise_linear import Losses
 from livesvm.solvers.problem.state import Motion, PathState, are_free, empty_motion
 from livesvm.solvers.runtime.types import Floats, Ints

@@ -11,7 +11,7 @@ from livesvm.solvers.errors import MemoryLimit
 from livesvm.solvers.kernels.kernel import times
 from livesvm.solvers.linalg.products import add_rows
 from livesvm.solvers.problem.piecewise_linear import Losses
-from livesvm.solvers.problem.state import PathState, are_free
+from livesvm.solvers.problem.state import Numbers, PathState, are_free
 from livesvm.solvers.runtime.compile import compiled, compiled_allocating
 from livesvm.solvers.runtime.interrupt import check, parts
 from livesvm.solvers.runtime.types import Floats, Ints
@@ -38,19 +38,6 @@ def need_rows(state: PathState, slots: Ints) -> None:
     state.cache_rows(missing, slots)
 
 
-def cache_what_fits(state: PathState, slots: Ints, keep: Ints) -> tuple[Ints, Ints]:
-    """Cache as many kernel rows of ``slots`` as fit, without dropping the rows of the slots ``keep``.
-
-    Returns the slots that got a row, and the slots that did not.
-    """
-    rows = state.rows
-    count = slots.size
-    if count + keep.size > rows.max_rows:  # perhaps; not all examples to keep need have a row
-        count = min(count, rows.room_beside(keep))
-    state.cache_rows(slots[:count], keep)
-    return slots[:count], slots[count:]
-
-
 def combine(state: PathState, slots: Ints, coefficients: Floats) -> Floats:
     """Return ``sum_j c_j k(x_j, .)`` (n_slots,), the sum of the kernel rows of ``slots`` times ``coefficients``."""
     n = state.n_slots
@@ -64,7 +51,7 @@ def combine(state: PathState, slots: Ints, coefficients: Floats) -> Floats:
         by_slot = np.zeros(n)
         by_slot[slots] = coefficients
         if missing.size <= BLOCK or state.rows.max_rows >= n:
-            held, missing = cache_what_fits(state, missing, state.free_slots())
+            held, missing = state.cache_what_fits(missing, state.free_slots())
             add_multiples(total, state.rows.values, state.rows.row_of, held, by_slot[held])
         for start in range(0, missing.size, BLOCK):
             check()
@@ -133,7 +120,7 @@ def refresh_close(state: PathState, band: float) -> bool:
         return is_far_off
     missing = state.rows.missing(close)
     if missing.size:
-        _, missing = cache_what_fits(state, missing, np.concatenate([state.free_slots(), close]))
+        _, missing = state.cache_what_fits(missing, np.concatenate([state.free_slots(), close]))
         e.f[missing] = times(state.kernel_rows(missing), e.beta[:n]) + state.b
     held = close[state.rows.row_of[close] >= 0]
     compute_f(e.f, e.beta[:n], state.rows.values, state.rows.row_of, held, state.b)
@@ -192,22 +179,6 @@ def settle_at_nothing(state: PathState) -> None:
         state.b = float(kinks[0]) if state.intercept else 0.0
 
 
-class Numbers(NamedTuple):
-    """The scalars of a state, which a checkpoint stores next to the arrays."""
-
-    b: float
-    kappa: float
-    total: float
-    events_since_refresh: int
-    heaviest: float
-    drift: float
-
-    @classmethod
-    def of(cls, state: PathState) -> Numbers:
-        """Return the present scalars of a state."""
-        return cls(state.b, state.kappa, state.total, state.events_since_refresh, state.heaviest, state.drift)
-
-
 class Checkpoint(NamedTuple):
     """A copy of segments, f, coefficients and of the losses that may change, from which a state can be restored."""
 
@@ -229,7 +200,7 @@ def take_checkpoint(state: PathState, indices: Ints | None = None, n: int | None
     e, n = state.examples, state.n_slots if n is None else n
     indices = np.arange(n) if indices is None else indices
     places = e.segment[:n].copy(), e.f[:n].copy(), e.beta[:n].copy()
-    return Checkpoint(*places, indices, state.losses(indices), state.free_slots(), Numbers.of(state))
+    return Checkpoint(*places, indices, state.losses(indices), state.free_slots(), state.numbers)
 
 
 def restore(state: PathState, checkpoint: Checkpoint) -> None:
@@ -245,7 +216,7 @@ def roll_back(state: PathState, checkpoint: Checkpoint) -> None:
     state.set_losses(checkpoint.indices, checkpoint.losses)
     e.dkinks[:] = 0.0
     e.dlevels[:] = 0.0
-    state.b, state.kappa, state.total, state.events_since_refresh, state.heaviest, state.drift = checkpoint.numbers
+    state.numbers = checkpoint.numbers
 
 
 def mean_diagonal(state: PathState) -> float:

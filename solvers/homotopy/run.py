@@ -1,4 +1,12 @@
-"""The Python part of a solve: it holds the work arrays, and fetches the kernel rows that the compiled part requests."""
+"""The Python part of a solve: it holds the work arrays, and fetches the kernel rows that the compiled part requests.
+
+``follow`` moves a model along an exact path, from the losses that it is optimal for to its new losses.
+
+The state may violate optimality in three ways: a bound ``beta`` differs from the level of its piece, the ``f`` of a
+free example differs from its kink, or a ``beta`` or ``f`` is beyond a limit. ``solve.solve`` turns each violation into
+a motion that removes it by the end of the path, follows the path, and judges the state there. Rounding and the ratio
+test leave small violations, which another round removes (rule 7).
+"""
 
 from __future__ import annotations
 
@@ -20,7 +28,6 @@ from livesvm.solvers.homotopy.finalize import rounding_left
 from livesvm.solvers.homotopy.optimality import Audit, Scales, audited, scales
 from livesvm.solvers.homotopy.refresh import (
     Checkpoint,
-    Numbers,
     combine,
     mean_diagonal,
     need_rows,
@@ -28,12 +35,15 @@ from livesvm.solvers.homotopy.refresh import (
     refresh,
     refresh_close,
     refresh_free,
+    restore,
+    settle_at_nothing,
+    take_checkpoint,
     uncertain_band,
 )
 from livesvm.solvers.homotopy.solve import Stage, solve
-from livesvm.solvers.homotopy.tolerances import SETTINGS, begin
+from livesvm.solvers.homotopy.tolerances import SETTINGS, begin, is_due
 from livesvm.solvers.problem.piecewise_linear import MAX_KINKS, Losses
-from livesvm.solvers.problem.state import Motion, PathState
+from livesvm.solvers.problem.state import Motion, Numbers, PathState
 from livesvm.solvers.runtime.entry_point import entry_point, kind_of
 from livesvm.solvers.runtime.interrupt import check, raise_what_stopped, watch
 from livesvm.solvers.runtime.memory import BYTES, scratch
@@ -115,12 +125,6 @@ def workspace_of(state: PathState) -> PathWorkspace:
     return buffers
 
 
-def given_to_round(state: PathState, events: int, precision: float, dust: float, allowance: float) -> tuple[Any, ...]:
-    """Return a round's inputs in the order of the fields of ``Progress``; earlier rounds had ``events`` events."""
-    own = state.b, state.kappa, state.rows.clock, events, state.events_since_refresh
-    return (*own, precision, dust, allowance, state.heaviest, state.drift)
-
-
 class Solve:
     """One solve of a state, in several rounds if needed, each of which calls ``solve.solve``.
 
@@ -143,16 +147,11 @@ class Solve:
         self.batch, self.kind, self.numbered = NO_BATCH, NO_KIND, NO_PAIR
         self.exit_: int | None = None  # exit of the round that is under way
 
-    def begin_with(self, n_before: int, come: Ints, leave: Ints, changed: Ints, losses: Losses) -> None:
+    def begin(self, n_before: int, come: Ints, leave: Ints, changed: Ints, losses: Losses) -> None:
         """Store the edit for the first round; ``n_before`` slots were in use before; ``losses`` are for ``changed``."""
-        buffers = self.buffers
+        buffers, self.sizes = self.buffers, (come.size, leave.size, changed.size)
         buffers.come[: come.size], buffers.leave[: leave.size], buffers.changed[: changed.size] = come, leave, changed
-        self.begin(n_before, (come.size, leave.size, changed.size), losses)
-
-    def begin(self, n_before: int, sizes: tuple[int, int, int], losses: Losses = NO_CHANGES) -> None:
-        """Make the first round start with the edit in the buffers, of ``sizes`` new, leaving and changed examples."""
-        self.stage, self.sizes, self.n_before = Stage.EDIT, sizes, n_before
-        self.losses = losses if sizes[2] else NO_CHANGES
+        self.stage, self.n_before, self.losses = Stage.EDIT, n_before, losses if changed.size else NO_CHANGES
 
     def go_on(self, now: One[Progress], exit_: int, batch: tuple[Batch, Any], numbered: tuple[Ints, Floats]) -> None:
         """Take over a pair's solve, which stopped at ``exit_`` in compiled code; ``batch`` is a batch and its kind."""
@@ -170,12 +169,12 @@ class Solve:
         Raises
         ------
         TooCostly : the walk would take more than ``allowance`` products
-        NotOptimal, NotPositiveSemidefinite, MemoryLimit : see ``livesvm.solvers.homotopy.follow.follow``
+        NotOptimal, NotPositiveSemidefinite, MemoryLimit : see ``follow``
         """
         state, buffers, exit_, self.exit_ = self.state, self.buffers, self.exit_, None
         now = self._begun(trace, precision, allowance) if exit_ is None or self.now is None else self.now
         buffers.stop[0] = 0
-        s = self._work(now)
+        s = buffers.work(now, self.losses, (self.rows.slot_of, self.rows.used), self.numbered)
         w = walk_on(state, state.motion, (buffers.status, buffers.stop, buffers.tolerances))
         more = s, self.batch, *self.more
         if exit_ is None:
@@ -208,7 +207,7 @@ class Solve:
         now[0].mean_diagonal = mean_diagonal(state)
         w = walk_on(state, state.motion, workspace.new_counters())
         w.at[0].b, w.at[0].kappa = state.b, state.kappa
-        return w, self._work(now)
+        return w, self.buffers.work(now, self.losses, (self.rows.slot_of, self.rows.used), self.numbered)
 
     def kept(self, numbers: Numbers) -> Checkpoint:
         """Return the state before the edit, as a checkpoint; ``numbers`` are the scalars of the state at that time."""
@@ -223,7 +222,8 @@ class Solve:
         if size == factor.R.shape[0]:
             state.make_room_for_free()
         dust = SETTINGS.dust if trace.rounds <= 1 else 0.0
-        round_ = given_to_round(state, trace.events, precision, dust, allowance)
+        own = state.b, state.kappa, self.rows.clock, trace.events, state.events_since_refresh
+        round_ = (*own, precision, dust, allowance, state.heaviest, state.drift)
         mean = mean_diagonal(state) if n_free <= self.sizes[1] + self.sizes[2] else 0.0
         if self.now is None:
             given = self.stage, *self.sizes, 0, 0, self.n_before, state.n, state.total, mean
@@ -234,9 +234,6 @@ class Solve:
         now.b, now.kappa, now.clock, now.events, now.since, now.precision, *rest = round_
         now.dust, now.allowance, now.heaviest, now.drift = rest
         return self.now
-
-    def _work(self, now: One[Progress]) -> Work:
-        return self.buffers.work(now, self.losses, (self.rows.slot_of, self.rows.used), self.numbered)
 
     def _entry(self, w: workspace.Walk, s: Work) -> Callable[..., int]:
         """Return ``way`` compiled for the types of these arrays; types of the last call's arrays are not rechecked."""
@@ -268,6 +265,63 @@ class Solve:
         return audit
 
 
+def follow(
+    state: PathState, trace: Trace | None = None, allowance: float = math.inf, solving: Solve | None = None
+) -> Trace:
+    """Move ``state`` to the optimum of its present losses; ``solving`` may first make an edit.
+
+    Raises
+    ------
+    TooCostly : the path takes more than ``allowance`` products, see ``Trace.work``; the state is then not to be used
+    NotOptimal : the end could not be reached to the acceptable violation; the state is then not to be used
+    NotPositiveSemidefinite : a free block turned out to have a negative eigenvalue
+    MemoryLimit : the kernel rows of the free examples do not fit into the cache
+    """
+    trace = trace or Trace()
+    if state.n == 0:
+        state.b = 0.0
+        trace.max_violation = trace.relative_gap = 0.0
+        return trace
+    solving = solving or Solve(state)
+    best: tuple[float, Checkpoint] | None = None
+    fruitless, audit = 0, None
+    for round_ in range(SETTINGS.max_rounds):
+        is_done, arrived, audit = solving.round(trace, 0.01**round_, allowance - trace.work)
+        if is_done or audit is None:
+            return trace
+        fresh = not is_due(state.events_since_refresh, trace.events, state.heaviest, audit.mass)
+        state.heaviest = max(state.heaviest, audit.mass)
+        if arrived and fresh and audit.optimal(SETTINGS.goal):
+            return trace
+        if arrived and fresh and round_ == 0 and not audit.good(SETTINGS.coarse):
+            continue  # an example is beyond a limit: that needs another walk, not another f
+        settle_at_nothing(state)
+        refresh(state)
+        trace.refreshed += 1
+        audit = trace.noted(audited(state))
+        if arrived and audit.optimal(SETTINGS.goal):
+            return trace
+        if arrived and audit.optimal(SETTINGS.acceptable, SETTINGS.roundings):
+            # Where a further round does not halve the gap, only rounding is left.
+            if best is not None and audit.gap > best[0] / 2:
+                fruitless += 1
+                if audit.optimal(SETTINGS.acceptable) or fruitless > 2:
+                    break  # rounding allows no more
+            if best is None or audit.gap < best[0]:
+                best = audit.gap, take_checkpoint(state, NO_EXAMPLES)
+        if round_ >= 1:
+            # Errors of the factor may be why the rounds so far were not enough.
+            refactor(state)
+            trace.refactored += 1
+    assert audit is not None
+    if best is None:
+        raise NotOptimal(f"the path ended with a relative gap of {audit.relative_gap:.1e} after {trace.events} events")
+    if audit.gap > best[0]:
+        restore(state, best[1])
+        trace.noted(audited(state))
+    return trace
+
+
 def walk_of(state: PathState, motion: Motion, units: Scales) -> workspace.Walk:
     """Return the compiled loop's arguments at the start of a path; ``units`` are the sizes that scale tolerances."""
     w = walk_on(state, motion, workspace.new_counters())
@@ -278,10 +332,10 @@ def walk_of(state: PathState, motion: Motion, units: Scales) -> workspace.Walk:
 
 def walk_on(state: PathState, motion: Motion, counters: workspace.Counters) -> workspace.Walk:
     """Return the arguments of the compiled loop; from now on an interrupt sets the stop flag in ``counters``."""
-    rows, arrays = state.rows, (state.examples, motion, state.factor)
+    own = state.n_slots, state.n_slots, state.intercept, state.examples, motion, state.factor
+    rows, row_of, work = state.rows.values, state.rows.row_of, scratch()
     watch(counters[1], 0)
-    own = state.n_slots, state.intercept
-    return workspace.whole_walk(*own, arrays, (rows.values, rows.row_of), scratch(), counters)
+    return workspace.Walk(*own, rows, row_of, rows, workspace.NO_FLAGS, NO_EXAMPLES, rows, row_of, work, *counters)
 
 
 def walk_to_the_end(

@@ -12,11 +12,10 @@ import numpy as np
 
 from livesvm.solvers.errors import MemoryLimit, NotOptimal
 from livesvm.solvers.homotopy import linear
-from livesvm.solvers.homotopy.follow import follow
 from livesvm.solvers.homotopy.optimality import audited
 from livesvm.solvers.homotopy.refactorize import refactorize
 from livesvm.solvers.homotopy.refresh import add_multiples, mean_diagonal
-from livesvm.solvers.homotopy.run import NO_EXAMPLES, Trace
+from livesvm.solvers.homotopy.run import NO_EXAMPLES, Trace, follow
 from livesvm.solvers.homotopy.tolerances import SETTINGS
 from livesvm.solvers.kernels.kernel import times
 from livesvm.solvers.linalg.cholesky import Factor

@@ -16,8 +16,7 @@ from scipy import sparse
 
 from livesvm.solvers.errors import InvalidInput
 from livesvm.solvers.kernels import sparse_products
-from livesvm.solvers.kernels.kernel import Kernel
-from livesvm.solvers.kernels.table import Base
+from livesvm.solvers.kernels.kernel import Base, Kernel
 from livesvm.solvers.runtime.threads import together
 from livesvm.solvers.runtime.types import Floats, Ints, Numbers
 

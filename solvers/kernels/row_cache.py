@@ -114,7 +114,7 @@ class RowCache:
         ------
         MemoryLimit : these rows and those of ``keep`` do not fit together
         """
-        unused = self._unused(count)
+        unused = np.flatnonzero(self.slot_of < 0)
         if unused.size < count:
             held = np.zeros(self.slot_of.size, np.bool_)
             held_rows = self.row_of[keep]
@@ -125,13 +125,8 @@ class RowCache:
                 raise MemoryLimit(int(needed), self.limit)
             order = np.argsort(self.used[candidates], kind="stable")
             self.forget(self.slot_of[candidates[order[: count - unused.size]]])
-            unused = self._unused(count)
-        return unused
-
-    def _unused(self, most: int) -> Ints:
-        """Return the numbers of the first rows that belong to no example, at most ``most`` of them."""
-        unused = np.empty(most, np.int64)
-        return unused[: _find_negative(self.slot_of, unused)]
+            unused = np.flatnonzero(self.slot_of < 0)
+        return unused[:count]
 
 
 @compiled
@@ -156,19 +151,6 @@ def _count_held(row_of: Ints, slots: Ints) -> int:
 
 
 @compiled
-def _find_negative(x: Ints, found: Ints) -> int:
-    """Write the indices of the first negative entries to ``found``; return how many were written."""
-    m = 0
-    for i in range(x.size):
-        if m == found.size:
-            break
-        if x[i] < 0:
-            found[m] = i
-            m += 1
-    return m
-
-
-@compiled
 def forget_rows(row_of: Ints, slot_of: Ints, used: Ints, slots: Ints) -> None:
     for slot in slots:
         forget_row(row_of, slot_of, used, slot)
@@ -179,15 +161,6 @@ def forget_row(row_of: Ints, slot_of: Ints, used: Ints, slot: int) -> None:
     row = row_of[slot]
     if row >= 0:
         slot_of[row], used[row], row_of[slot] = -1, 0, -1
-
-
-@compiled
-def put_rows(values: Floats, rows: Ints, block: Floats) -> None:
-    """Copy a block (m, n) to the first n columns of the rows ``rows`` (m,)."""
-    for i in range(rows.size):
-        row, target = block[i], values[rows[i]]
-        for j in range(row.size):
-            target[j] = row[j]
 
 
 @compiled

@@ -10,10 +10,9 @@ from functools import partial
 import numpy as np
 
 from livesvm.solvers.kernels import matrix_products
-from livesvm.solvers.kernels.kernel import Kernel
+from livesvm.solvers.kernels.kernel import Base, Kernel
 from livesvm.solvers.kernels.matrix_products import PreparedRows
 from livesvm.solvers.kernels.row_cache import RowCache
-from livesvm.solvers.kernels.table import Base
 from livesvm.solvers.runtime.cached import cached_property
 from livesvm.solvers.runtime.interrupt import check
 from livesvm.solvers.runtime.threads import together

@@ -32,7 +32,7 @@ from livesvm.solvers.models.keyed_window import ExampleUpdate
 from livesvm.solvers.models.record import Record
 from livesvm.solvers.models.repeats import Asked, OnRepeat, settled
 from livesvm.solvers.models.report import UpdateReport
-from livesvm.solvers.models.scaling import center_of, is_movable
+from livesvm.solvers.models.scaling import center_of
 from livesvm.solvers.models.warnings import ModelWarning
 from livesvm.solvers.models.window import Window
 from livesvm.solvers.models.window_edits import NO_EDITS, NO_EXAMPLES, Edited, Edits, edited
@@ -85,6 +85,8 @@ class LiveEstimator(Fitted):
     robust_: Robustness | None = None  #: parameters of robust losses; None: the losses are convex
     _made_of: dict[str, Any]  # the parameters that the window's kernel and losses have
     _came: dict[Key, Floats]  # of a model with a scale: features of the window as given
+    flagged_warnings: Sequence[ModelWarning] = ()  #: about the model on its window; quick enough for every update
+    is_mapped = False  #: whether rows have gone through a map to landmarks, which another model with components has
     keeps_record = False  #: whether examples are predicted before they are learnt; see :attr:`record`
     _record: Record | None = None
     _objects: dict[int, Any] | None = None  # examples that are not rows of numbers, by the number that is their feature
@@ -98,6 +100,15 @@ class LiveEstimator(Fitted):
     def _known_targets(self, y: ArrayLike | None, m: int) -> Floats:
         """Return the ``m`` targets ``y`` as numbers, for examples that the model will not learn."""
         return self._targets(y, m)
+
+    @property
+    def target_scale_(self) -> str:
+        """The scale of decisions; "none": that of the targets."""
+        return "none"
+
+    def _on_scale(self, targets: Floats) -> Floats:
+        """Return targets in the units of decisions; see ``target_scale``."""
+        return targets
 
     def _losses(self, targets: Floats, weights: Floats, C: float | None = None) -> Losses:
         """Return the losses of examples with these targets and weights, for the model's C or a given ``C``."""
@@ -156,7 +167,7 @@ class LiveEstimator(Fitted):
         value = vars(self).get(self._tuned_by, 0.0)
         return value is None or isinstance(value, str)
 
-    def _chosen(self, name: str, first: float | None) -> Any:
+    def _chosen(self, name: str, first: Any) -> Any:
         """Return a parameter's value; for "auto" the value that was chosen, or ``first`` before any choice."""
         value = getattr(self, name)
         return vars(self).get("chosen_", {}).get(name, first) if isinstance(value, str) and value == "auto" else value
@@ -194,9 +205,9 @@ class LiveEstimator(Fitted):
         """Prepare the losses for the window after an update; return whether the losses of all examples change.
 
         ``new`` holds the targets and weights of new examples; ``changed`` holds the changed targets and weights of
-        examples that stay.
+        examples that stay. Only models in which an example's loss depends on the rest of the window do so.
         """
-        return False
+        raise AssertionError("a live estimator whose examples share their costs weighs them")
 
     def _kinds(self, window: Window) -> Ints:
         """Return the group of each example, (n,), oldest first; the losses after a removal depend only on the group.
@@ -373,9 +384,7 @@ class LiveEstimator(Fitted):
             change, trace = self._change(add, sample_weight, keys, remove, edits)
             seconds = time.perf_counter() - started
             report = self._report(trace, change.adding, change.leaving, len(change.changing), seconds)
-            self._note(report)
-            if is_judged:
-                self._judge(change)
+            self._note(report, change if is_judged else None)
             if self.components_ is not None and self._outgrew_landmarks():
                 report = self._with_more_landmarks(report)
             if self._record is not None and (edits.relabel or not is_judged):
@@ -400,9 +409,6 @@ class LiveEstimator(Fitted):
     def _begin_record(self) -> None:
         """Count the labels or targets of the window, from which the record makes its naive predictions."""
         raise AssertionError("every live estimator that keeps a record says of what")
-
-    def _judge(self, change: ExampleUpdate) -> None:
-        """Add to the record the predictions that the model made for new examples before it learnt them."""
 
     def _foretold(self, X: Any) -> list[Any]:
         """Return predictions (m,) for examples that the model has not learnt, in the form that the record stores."""
@@ -464,8 +470,8 @@ class LiveEstimator(Fitted):
         """Replace all attributes of the model by those of ``before``."""
         have(self, before)
 
-    def _note(self, report: UpdateReport) -> None:
-        """Take note of the report of a finished update."""
+    def _note(self, report: UpdateReport, judged: ExampleUpdate | None) -> None:
+        """Take note of a finished update, and add to the record what the model foretold of the examples ``judged``."""
 
     def _make_ready(self, add: tuple[Any, ArrayLike | None] | None, edits: Edits) -> None:
         """Prepare the window for the classes and examples of an update, which may still be invalid."""
@@ -489,32 +495,38 @@ class LiveEstimator(Fitted):
         else:
             came, rows, targets, weights, _ = checked
         heaviest = 1.0 if sample_weight is None else float(weights.max(initial=0.0))
-        leaving = validation.known_keys(remove, window.keys if window is not None else {})
+        leaving = list(remove) if checked else validation.known_keys(remove, {} if window is None else window.keys)
         if window is None:
             if add is None:
                 raise InvalidInput("the model has not seen any example; its first update adds some", field="add")
             self.feature_scale_ = self._fitted_scale(rows, weights)
             rows = self._scaled(rows)
             window = self._new_window(rows, weights)
+            window.begin()
             self._begin_window(window, rows, targets, weights)
         else:
             rows = rows if add is None or checked else self._scaled(rows)
-            window.state.allow(self._cache_bytes())
+            if self.cache_mb != window.cache_mb:
+                window.state.allow(self._cache_bytes())
+                window.cache_mb = self.cache_mb
             if self._reset_parameters():
                 edits = edits._replace(every_example=True)
         m, gone = len(targets), set(leaving)
-        adding = window.unused_keys(m) if keys is None else validation.new_keys(keys, m, window.keys, gone)
+        adding = window.unused_keys(m) if keys is None else list(keys)
+        if not (keys is None or checked):
+            validation.new_keys(adding, m, window.keys, gone)
         changed = NO_EXAMPLES
         if edits != NO_EDITS:
             changed = edited(window, edits, gone, self._targets, self._cutoff_rule)
-        if self._weigh(window, leaving, (targets, weights), changed):
+        if self._shares_costs and self._weigh(window, leaving, (targets, weights), changed):
             changed = edited(window, edits._replace(every_example=True), gone, self._targets, self._cutoff_rule)
         changing, new_y, new_weights, new_sides = changed
         C = edits.C
         if edits.reweight:
             heaviest = max(heaviest, float(new_weights.max()))
         size = checked.size if checked else self._check_scale(window, rows, weights, heaviest, C)
-        robust = self._robust_after(edits)
+        robust = self.robust_ if edits.robust is None else edits.robust
+        robust = None if robust is None or robust.theta == 1.0 else Robustness(float(robust.theta), float(robust.s))
         change = ExampleUpdate(
             rows,
             targets,
@@ -560,24 +572,27 @@ class LiveEstimator(Fitted):
         """
         window = self._window
         rows, nothing = self._examples(None, window)
-        self._weigh(window, [key], (nothing, nothing), NO_EXAMPLES)
+        if self._shares_costs:
+            self._weigh(window, [key], (nothing, nothing), NO_EXAMPLES)
         keys = list(window.keys)
         y, weights, sides = window.targets_of(keys)
         losses = self._losses(y, weights)
         change = ExampleUpdate(rows, nothing, nothing, NO_LOSSES, [], [], keys, y, weights, losses, sides)
-        return window.update(change, self._total_per_weight()).events
+        with window.changing():
+            return window.update(change, self._total_per_weight()).events
 
     def checked(
         self,
         X: Features,
         y: NDArray[Any] | None,
+        targets: Floats | None,
         sample_weight: Floats | None,
         reweight: Mapping[Key, float],
         C: float | None,
     ) -> Checked | None:
         """Check the scale of an update as ``check_scale`` does; return its new examples, fully checked.
 
-        This method is for callers that have checked everything except the scale themselves.
+        This method is for callers that have checked everything except the scale themselves, keys too.
 
         Parameters
         ----------
@@ -585,6 +600,8 @@ class LiveEstimator(Fitted):
             Finite features of new examples, dense or sparse and as wide as those of the window.
         y : ndarray, shape (m,), or None
             Targets of the task.
+        targets : ndarray, shape (m,), or None
+            What ``settled_targets`` has returned for them; None: it is called here.
         sample_weight : ndarray, shape (m,), or None
             Weights, in [0, 1e100]; None: ones.
         reweight : mapping
@@ -603,8 +620,10 @@ class LiveEstimator(Fitted):
             Names what is too large, with its row.
         """
         window = vars(self).get("_window")
-        targets = None if window is None or self._shares_costs else self._settled_targets(y, len(X))
-        if window is None or targets is None or self.columns is not None:
+        is_settled = window is not None and not self._shares_costs and self.columns is None
+        if targets is None and is_settled:
+            targets = self.settled_targets(y, len(X))
+        if window is None or targets is None or not is_settled:
             self.check_scale(X, sample_weight, reweight=reweight, C=C)
             return None
         came, scale = validation.plain_features(X), self.feature_scale_  # arrays from another process may be read-only
@@ -613,8 +632,21 @@ class LiveEstimator(Fitted):
         heaviest = max(float(weights.max()), *reweight.values(), 0.0)
         return Checked(came, rows, targets, weights, self._check_scale(window, rows, weights, heaviest, C))
 
-    def _settled_targets(self, y: NDArray[Any] | None, m: int) -> Floats | None:
-        """Return the targets as numbers (m,), or None if they may change the classes or settings of the model."""
+    def settled_targets(self, y: NDArray[Any] | None, m: int) -> Floats | None:
+        """Return the targets as numbers (m,), or None if they may change the classes or settings of the model.
+
+        Parameters
+        ----------
+        y : ndarray, shape (m,), or None
+            Targets of the task, of a model that has a window.
+        m : int
+            Number of examples.
+
+        Returns
+        -------
+        ndarray, shape (m,), or None
+            The targets as the losses take them.
+        """
         return self._targets(y, m)
 
     def check_scale(
@@ -673,7 +705,7 @@ class LiveEstimator(Fitted):
     def _check_scale(self, window: Window, rows: Features, weights: Floats, heaviest: float, C: float | None) -> float:
         """Check that an update's numbers fit double precision; return the largest k(x, x) of the new examples."""
         kernel, n, cost = window.state.kernel, len(window.keys) + rows.shape[0], self._unit_cost(C)
-        size = scaling.size_of_kernel(kernel, rows)
+        size = 1.0 if kernel.is_of_distances else float(scaling.diagonal(kernel, rows).max(initial=0.0))
         most = window.room
         if n <= most.n and size <= most.kernel and cost <= most.C and heaviest <= most.weight:
             return size
@@ -824,14 +856,16 @@ class LiveEstimator(Fitted):
         ------
         InvalidInput : a parameter of the kernel was set
         """
-        try:
-            changed = [name for name, value in self._made_of.items() if getattr(self, name) != value]
-        except ValueError:  # one is an array, which is not simply equal or not
-            changed = [name for name, value in self._made_of.items() if not np.array_equal(getattr(self, name), value)]
-        for name in changed:
-            if name in KERNEL_PARAMETERS:
-                old, new = self._made_of[name], getattr(self, name)
+        changed = []
+        for name, old in self._made_of.items():
+            new = getattr(self, name)
+            try:
+                is_same = new is old or bool(new == old)
+            except ValueError:  # one is an array, which is not simply equal or not
+                is_same = np.array_equal(new, old)
+            if not is_same and name in KERNEL_PARAMETERS:
                 raise InvalidInput(f"is {new!r}, but the window was learnt with {old!r}; call fit", field=name)
+            changed += [] if is_same else [name]
         return changed
 
     def _report(
@@ -866,7 +900,8 @@ class LiveEstimator(Fitted):
 
     def _window_kernel(self, gamma: float) -> Kernel:
         """Return the kernel of the window's features: with components, the linear kernel of mapped features."""
-        return self._kernel(gamma) if self.components_ is None else ProjectedKernel("linear", gamma)
+        is_whole = self.components_ is None and not self.is_mapped
+        return self._kernel(gamma) if is_whole else ProjectedKernel("linear", gamma)
 
     def _new_window(self, X: Features, weights: Floats) -> Window:
         scale = self.feature_scale_
@@ -887,9 +922,7 @@ class LiveEstimator(Fitted):
 
     def _center_of(self, X: Features) -> Floats | None:
         """Return the center to subtract from features (n, d); None if a center would change the model or is near 0."""
-        is_free = not self._total_per_weight() and is_movable(
-            self._window_kernel(1.0), intercept=bool(self.fit_intercept)
-        )
+        is_free = self.fit_intercept and not self._total_per_weight() and self._window_kernel(1.0).is_movable
         return center_of(X) if is_free else None
 
     def _window_with(self, gamma: float, center: Floats | None = None) -> Window:
@@ -907,7 +940,8 @@ class LiveEstimator(Fitted):
         """Return the parameters by name, with the chosen values in place of "auto", so that copies choose nothing."""
         found = self.get_params(deep=False)
         if isinstance(found.get("C"), str):
-            names = [name for name in ("C", "gamma", "epsilon", "components") if isinstance(found.get(name), str)]
+            open_ = ("C", "gamma", "epsilon", "target_scale", "components")
+            names = [name for name in open_ if isinstance(found.get(name), str)]
             found |= {name: getattr(self, f"{name}_") for name in names if hasattr(self, f"{name}_")}
         return found
 
@@ -928,13 +962,6 @@ class LiveEstimator(Fitted):
         return [name for name in vars(self) if name in ("_window", "_made_of", "_came", "_objects") or name[-1] == "_"]
 
     # -- robust losses -------------------------------------------------------------------------------------------------
-
-    def _robust_after(self, edits: Edits) -> Robustness | None:
-        """Return the parameters theta and s of the robust losses after ``edits``; None if the losses are convex."""
-        robust = self.robust_
-        if edits.robust is not None:
-            robust = Robustness(float(edits.robust.theta), float(edits.robust.s))
-        return None if robust is None or robust.theta == 1.0 else robust
 
     def _terms(self, robust: Robustness, C: float | None = None) -> Terms:
         """Return the functions that compute robust losses."""
@@ -1016,11 +1043,6 @@ class LiveEstimator(Fitted):
     def is_settled(self) -> bool:
         """Whether everything that the first examples determine once is set; False while the model waits for more."""
         return self.components_ is None or self.feature_scale_ is None or bool(self.feature_scale_.is_settled)
-
-    @property
-    def flagged_warnings(self) -> list[ModelWarning]:
-        """Warnings about the state of the model on its window; quick enough for every update."""
-        return []
 
     @property
     def is_trained(self) -> bool:

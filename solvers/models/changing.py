@@ -115,7 +115,8 @@ class ChangingEstimator(LiveEstimator):
     def adopt(self, chosen: Mapping[str, Any]) -> UpdateReport:
         """Set the parameters that are "auto" to chosen values; all or nothing.
 
-        The model follows a path if gamma and the columns stay the same; otherwise the window is solved from nothing.
+        The model follows a path if gamma, the columns and the scale of targets stay the same; otherwise the window is
+        solved from nothing.
 
         Parameters
         ----------
@@ -135,6 +136,7 @@ class ChangingEstimator(LiveEstimator):
         before, now = vars(self).copy(), vars(self).get("columns_")
         is_same = chosen.get("gamma", self.gamma_) == self.gamma_
         is_same &= chosen.get("components", self.components_) == self.components_
+        is_same &= chosen.get("target_scale", "none") == self.chosen_.get("target_scale", "none")
         try:
             if "columns" in chosen:
                 columns = table_columns.given(chosen["columns"])
@@ -222,7 +224,7 @@ class ChangingEstimator(LiveEstimator):
     @property
     def warnings_(self) -> list[ModelWarning]:
         """Conditions that make the model useless, with remedies; computed from the window when asked for."""
-        return self.scale_warnings + self.flagged_warnings
+        return [*self.scale_warnings, *self.flagged_warnings]
 
     @property
     def scale_warnings(self) -> list[ModelWarning]:

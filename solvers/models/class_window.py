@@ -5,11 +5,11 @@ Targets are class numbers: the indices of labels in ``classes_``, whatever type 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from functools import partial
 from itertools import combinations
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -59,7 +59,7 @@ class ClassWindow(KeyedWindow):
         self, kernel: Kernel, n_classes: int, *, intercept: bool, cache_bytes: int, threads: int | None = None
     ) -> None:
         super().__init__()
-        self.shared = SharedFeatures(kernel)
+        self.shared = self.store = SharedFeatures(kernel)
         self.intercept = intercept
         self.threads = threads
         self._y = np.empty(0, np.int64)  # class, by number
@@ -69,10 +69,6 @@ class ClassWindow(KeyedWindow):
         self.pairs = {two: self._new_pair(cache_bytes) for two in combinations(range(n_classes), 2)}
         self._shares = PairShares(cache_bytes)
         self.last_events: list[int] = []  #: breakpoints of the last update, pair by pair
-
-    @property
-    def _store(self) -> SharedFeatures:
-        return self.shared
 
     def _new_pair(self, cache_bytes: int) -> Pair:
         return Pair(self.shared, intercept=self.intercept, cache_bytes=cache_bytes)
@@ -191,28 +187,28 @@ class ClassWindow(KeyedWindow):
         ------
         NotPositiveSemidefinite, NotOptimal, MemoryLimit, Cancelled, TimeLimit : all pairs are as they were
         """
-        with self.changing() as undo:
-            leave, changed, numbers = self._slots_of(change.leaving), self._slots_of(change.changing), self.slots
-            undo.append(partial(self.shared.bring_back, self.shared.standing(), numbers))
-            come = self.shared.insert(change.X, numbers) if change.y.size else NO_EXAMPLES
-            undo.append(partial(self.shared.release, come))
-            parts = Parts(self._y, leave, come, change, changed, self.n_classes)
-            todo = [two for two in self.pairs if parts.touches(two)]
-            limits = self._shares.of(self.pairs, parts.counts(self._y[numbers], self.n_classes))
-            from_nothing = come.size > 0 and self.shared.make_positive(numbers, leave, come, self._shares.limit)
-            todo = list(self.pairs) if from_nothing else todo
-            touched = [self.pairs[two] for two in todo]
-            for pair in touched:
-                pair.settle()
-            undo += [pair.undo for pair in touched]
-            self._later = (*[pair.settle for pair in touched], partial(self.shared.release, leave))
-            with self.shared.at_hand(come):
-                foretold = np.empty(come.size if self.foretells and self.keys else 0, np.int64)
-                events, traces = self._walk(todo, parts, limits, from_nothing, (change.X, foretold))
-                self.unlearnt = foretold.tolist()
-            costs = change.new_losses.levels[:, 0], change.losses.levels[:, 0]
-            self._commit(change, changed, come, costs, last_events=[events.get(two, 0) for two in self.pairs])
-            return _together(traces)
+        undo = cast("list[Callable[[], object]]", self._undo)
+        leave, changed, numbers = self._slots_of(change.leaving), self._slots_of(change.changing), self.slots
+        undo.append(partial(self.shared.bring_back, self.shared.standing(), numbers))
+        come = self.shared.insert(change.X, numbers) if change.y.size else NO_EXAMPLES
+        undo.append(partial(self.shared.release, come))
+        parts = Parts(self._y, leave, come, change, changed, self.n_classes)
+        todo = [two for two in self.pairs if parts.touches(two)]
+        limits = self._shares.of(self.pairs, parts.counts(self._y[numbers], self.n_classes))
+        from_nothing = come.size > 0 and self.shared.make_positive(numbers, leave, come, self._shares.limit)
+        todo = list(self.pairs) if from_nothing else todo
+        touched = [self.pairs[two] for two in todo]
+        for pair in touched:
+            pair.settle()
+        undo += [pair.undo for pair in touched]
+        self._later = (*[pair.settle for pair in touched], partial(self.shared.release, leave))
+        with self.shared.at_hand(come):
+            foretold = np.empty(come.size if self.foretells and self.keys else 0, np.int64)
+            events, traces = self._walk(todo, parts, limits, from_nothing, (change.X, foretold))
+            self.unlearnt = foretold.tolist()
+        costs = change.new_losses.levels[:, 0], change.losses.levels[:, 0]
+        self._commit(change, changed, come, costs, last_events=[events.get(two, 0) for two in self.pairs])
+        return _together(traces)
 
     def _walk(
         self, todo: list[Two], parts: Parts, limits: dict[Two, int], from_nothing: bool, new: tuple[Features, Ints]

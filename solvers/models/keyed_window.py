@@ -47,6 +47,7 @@ class KeyedWindow(ABC):
     """Examples by key, each in a slot. Every change is all or nothing, and can be undone until it is settled."""
 
     _columns: ClassVar[tuple[str, str, str]]  # names of arrays by slot: targets, weights, and one more
+    store: PathState | SharedFeatures  #: the object that stores the features
     _y: NDArray[Any]
     _weight: Floats
     _undo: list[Callable[[], object]] | None = None  #: undo the change, from the last; None: no change is open
@@ -61,6 +62,7 @@ class KeyedWindow(ABC):
         #: of the newest examples, by the model before: f, or of several classes the place of the class, (m,)
         self.unlearnt: Sequence[float] = []
         self.left: list[float] = []  #: targets of the examples that left with the newest update
+        self.cache_mb: float | None = None  #: of kernel rows, as an update has allowed them last
         self.room = NOTHING  #: a scale that fits, and is not smaller than that of the examples here
 
     def __getstate__(self) -> dict[str, Any]:
@@ -70,11 +72,6 @@ class KeyedWindow(ABC):
             "left": [],
         }  # and of what has left since
         return vars(self) | of_the_last
-
-    @property
-    @abstractmethod
-    def _store(self) -> PathState | SharedFeatures:
-        """The object that stores the features."""
 
     @abstractmethod
     def _states_undone_on_error(self) -> AbstractContextManager[None]:
@@ -93,23 +90,23 @@ class KeyedWindow(ABC):
     @property
     def kernel(self) -> Kernel:
         """The kernel, with its parameters."""
-        return self._store.kernel
+        return self.store.kernel
 
     @property
     def diagonal(self) -> Floats:
         """k(x, x) of each example, (n,), oldest first."""
-        return self._store.diagonal[self.slots]
+        return self.store.diagonal[self.slots]
 
     @property
     def width(self) -> int | None:
         """Number of features of a row to predict; None before the first examples."""
-        store = self._store
+        store = self.store
         return (len(self.keys) if store.kernel.gram is not None else store.n_features) or None
 
     @property
     def is_sparse(self) -> bool:
         """Whether features are stored sparse: only those other than 0."""
-        return self._store.is_sparse
+        return self.store.is_sparse
 
     @property
     def slots(self) -> Ints:
@@ -125,14 +122,14 @@ class KeyedWindow(ABC):
 
     def _numbers_of(self, slots: Ints) -> Ints:
         """Return the row numbers of examples in the precomputed kernel matrix."""
-        return dense(self._store.columns(slots))[0].astype(np.int64) if slots.size else NO_EXAMPLES
+        return dense(self.store.columns(slots))[0].astype(np.int64) if slots.size else NO_EXAMPLES
 
     @property
     def X(self) -> Features:
         """Features (n, d), oldest first; for the kernel "precomputed" the kernel matrix (n, n)."""
         gram = self.kernel.gram
         if gram is None:
-            return self._store.features(self.slots)
+            return self.store.features(self.slots)
         numbers = self._numbers_of(self.slots)
         return gram.values[np.ix_(numbers, numbers)]
 
@@ -161,15 +158,15 @@ class KeyedWindow(ABC):
 
     def examples_except(self, keys: list[Key]) -> tuple[Floats, Floats]:
         """Return targets and weights of the window without some examples, in no particular order."""
-        there = np.ones(min(self._store.n_slots, self._y.size), np.bool_)
-        vacant = np.asarray(self._store.vacant, np.int64)  # after an insertion that was undone, some lie beyond
+        there = np.ones(min(self.store.n_slots, self._y.size), np.bool_)
+        vacant = np.asarray(self.store.vacant, np.int64)  # after an insertion that was undone, some lie beyond
         there[vacant[vacant < there.size]] = there[self._slots_of(keys)] = False
         return self._y[: there.size][there].astype(np.float64, copy=False), self._weight[: there.size][there]
 
     def sizes(self) -> tuple[float, float]:
         """Return the largest k(x, x) and the largest weight."""
         slots = self.slots
-        diagonal = self._store.diagonal[slots]
+        diagonal = self.store.diagonal[slots]
         return float(diagonal.max(initial=0.0)), float(self._weight[slots].max(initial=0.0))
 
     def unused_keys(self, m: int) -> list[Key]:
@@ -180,20 +177,20 @@ class KeyedWindow(ABC):
 
     def cool(self) -> None:
         """Free memory that the next update fills again; see ``PathState.cool``."""
-        self._store.cool()
+        self.store.cool()
         for name in self._columns:
-            setattr(self, name, getattr(self, name)[: self._store.capacity].copy())
+            setattr(self, name, getattr(self, name)[: self.store.capacity].copy())
 
     @property
     def hot_bytes(self) -> int:
         """Bytes that :meth:`cool` would free."""
-        return self._store.hot_bytes
+        return self.store.hot_bytes
 
     @property
     def held_bytes(self) -> int:
         """Bytes that all arrays and the table of keys take."""
         columns = sum(int(getattr(self, name).nbytes) for name in self._columns)
-        return self._store.held_bytes + columns + getsizeof(self.keys)
+        return self.store.held_bytes + columns + getsizeof(self.keys)
 
     # -- changes -------------------------------------------------------------------------------------------------------
 
@@ -263,13 +260,16 @@ class KeyedWindow(ABC):
 
         No example uses the slots of new examples yet, so these slots of the arrays may be overwritten.
         """
-        extra = more.get("state", self._store).capacity - columns[0].size
+        extra = more.get("store", self.store).capacity - columns[0].size
         if extra > 0:
             columns = [np.concatenate([column, np.zeros(extra, column.dtype)]) for column in columns]
         for column, values in zip(columns, examples, strict=True):
             column[slots] = values
         keys.update(zip(names, slots.tolist(), strict=True))
-        next_key = max([self.next_key, *[key + 1 for key in names if type(key) is int]])
+        next_key = self.next_key
+        for key in names:
+            if type(key) is int and key >= next_key:
+                next_key = key + 1
         vars(self).update(zip(self._columns, columns, strict=True), keys=keys, next_key=next_key, **more)
 
     # -- keeping -------------------------------------------------------------------------------------------------------
@@ -317,7 +317,7 @@ class KeyedWindow(ABC):
         if not (is_whole and np.size(arrays["beta"]) == np.size(arrays["segments"]) == n_others * y.size):
             raise InvalidInput("the arrays of this checkpoint do not belong together")
         if not keys and X.shape[1]:
-            self._store.expect(X)
+            self.store.expect(X)
         slots = self._resume(X, y, losses, total, arrays)
         self.next_key = int(arrays["next_key"])
         columns = [getattr(self, name) for name in self._columns]

@@ -92,7 +92,7 @@ class View:
 
     def distances(self, places: Ints, others: Ints) -> Floats:
         """Return the distances (m, r) between the window's examples ``places`` and ``others`` in the kernel's space."""
-        store, slots = self.window._store, self.window.slots
+        store, slots = self.window.store, self.window.slots
         X, Z = store.features(slots[places]), store.features(slots[others])
         own, kernel = store.kernel.diagonal(X), store.kernel
         squares = own[:, None] + kernel.diagonal(Z) - 2.0 * kernel.matrix(X, store.columns(slots[others]))
@@ -167,6 +167,10 @@ class View:
         """Return the targets (m,) that ``y`` stands for, and leave the model unchanged; raises InvalidInput."""
         return self.model._known_targets(y, m)
 
+    def on_scale(self, targets: Floats) -> Floats:
+        """Return targets (m,) of the window in the units of decisions."""
+        return self.model._on_scale(targets)
+
     def error(self, decisions: Floats, targets: Floats) -> float:
         """Return the error of decisions (m,) for targets (m,), in the units of the task."""
         return self.model._error(decisions, targets)
@@ -198,7 +202,7 @@ def scores_of(view: View, decisions: Floats, targets: Floats) -> Floats:
     For regression the score is the size of the residual; for classes, it is how far the class is from being predicted.
     """
     if view.prices is not None:
-        return np.asarray(np.abs(targets - decisions))
+        return np.asarray(np.abs(view.on_scale(targets) - decisions))
     places, n_classes = places_of(view, targets), max(2, len(view.labels))
     scores = np.empty(len(targets))
     for label in np.unique(places):
@@ -215,7 +219,7 @@ def places_of(view: View, targets: Floats) -> Floats:
 def losses_of(view: View, decisions: Floats, targets: Floats) -> Floats:
     """Return the cost of each decision, (m,): 1 for a wrong class; for regression the decision's share of the error."""
     if view.prices is not None:
-        too_low, too_high = view.prices
+        (too_low, too_high), targets = view.prices, view.on_scale(targets)
         return np.asarray(np.maximum(too_low * (targets - decisions), too_high * (decisions - targets)))
     if view.pairs:
         return np.asarray(winners(decisions, len(view.labels)) != targets, np.float64)

@@ -111,7 +111,7 @@ class Pair:
         edit = batch_update.Edit(leave, changed, change.new_losses)
         if from_nothing or state.n == 0 or batch_update.is_another_window(state, edit, change.come.size):
             return self._solve_from_nothing(change, edit)
-        before = UndoneOnError(state, edit.indices)
+        before = UndoneOnError(state, edit)
         come = change.come[:, None].astype(np.float64)
         self._undo = partial(self._move_back, change, leave, before.undo)
         try:

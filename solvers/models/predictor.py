@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
+from operator import attrgetter
 from typing import Any, Protocol
 
 import numpy as np
@@ -47,6 +48,8 @@ class Predictor:
         What features go through first.
     gate : callable or None, default None
         Compares the names of features with those that the model knows: called with what rows come in.
+    target_scale : str, default "none"
+        Of f, see ``models.target_scale``.
     """
 
     kernel: Kernel
@@ -57,11 +60,9 @@ class Predictor:
     boundary: float = 0.0
     scale: FeatureScale | TableEncoding | None = None
     gate: Gate | None = field(default=None, repr=False)
+    target_scale: str = "none"
 
-    @property
-    def n_support(self) -> int:
-        """Number of support vectors."""
-        return self.coefficients.size
+    n_support = property(attrgetter("coefficients.size"), doc="Number of support vectors.")
 
     @taking_rows(
         "ndarray or SparseRows, shape (m, d)\n    Finite float64 rows.",

@@ -15,8 +15,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from livesvm.solvers.errors import InvalidInput
-from livesvm.solvers.kernels.kernel import Kernel
-from livesvm.solvers.kernels.table import form_of
+from livesvm.solvers.kernels.kernel import Kernel, form_of
 from livesvm.solvers.problem.piecewise_linear import Losses
 from livesvm.solvers.problem.state import Examples
 from livesvm.solvers.runtime.types import Floats
@@ -60,18 +59,6 @@ def _variance(X: SparseRows, weights: Floats) -> float:
     mean = float(each @ rows.values) / total
     zeros = float(weights @ (X.shape[1] - counts))
     return float((each @ (rows.values - mean) ** 2 + zeros * mean**2) / total)
-
-
-def size_of_kernel(kernel: Kernel, X: Features) -> float:
-    """Return the largest k(x, x) of new examples ``X`` (m, d), or 0 if there are none.
-
-    Raises
-    ------
-    InvalidInput : it is not finite; names the row
-    """
-    if X.shape[0] == 0:
-        return 0.0
-    return 1.0 if kernel.is_of_distances else float(diagonal(kernel, X).max())
 
 
 def diagonal(kernel: Kernel, X: Features) -> Floats:
@@ -151,11 +138,6 @@ def advice(window: Examples, new: Losses, size: float) -> str:
     if size * slope < LARGE:
         return ""
     return f"; k(x, x) goes up to {size:.1e} and coefficients to {slope:.1e}: scale the features"
-
-
-def is_movable(kernel: Kernel, *, intercept: bool) -> bool:
-    """Say whether the problem is the same wherever the origin of the features is, if coefficients sum up to 0."""
-    return kernel.name == "linear" and intercept and not kernel.is_projected
 
 
 def center_of(X: Features) -> Floats | None:

@@ -20,12 +20,11 @@ from livesvm.solvers.active_set.workspace import Walk
 from livesvm.solvers.errors import MemoryLimit, NotOptimal
 from livesvm.solvers.homotopy.batch_update import distance, work_from_nothing
 from livesvm.solvers.homotopy.edit import Batch, Work
-from livesvm.solvers.homotopy.follow import follow
 from livesvm.solvers.homotopy.optimality import audited
 from livesvm.solvers.homotopy.refactorize import refactorize
 from livesvm.solvers.homotopy.refresh import SPARE
-from livesvm.solvers.homotopy.run import NO_EXAMPLES, Solve, workspace_of
-from livesvm.solvers.homotopy.solve import solve
+from livesvm.solvers.homotopy.run import NO_EXAMPLES, Solve, follow, workspace_of
+from livesvm.solvers.homotopy.solve import Stage, solve
 from livesvm.solvers.homotopy.tolerances import SETTINGS
 from livesvm.solvers.homotopy.warm_start import compute_all_f
 from livesvm.solvers.kernels.kernel import Kernel, squared_distances, times
@@ -167,7 +166,7 @@ def slide(
             memory.look(model.objective)
         memory.factor(memory.space, n_free, state.kappa)
         solving = Solve(state, _solve, space.XT, gamma)
-        solving.begin(n, (m, leaving, 0))
+        solving.stage, solving.n_before, solving.sizes = Stage.EDIT, n, (m, leaving, 0)
         follow(state, None, work_from_nothing(size, n_free), solving)
     except (NotOptimal, MemoryLimit):
         return None

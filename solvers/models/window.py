@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from functools import partial
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
@@ -24,7 +24,7 @@ from livesvm.solvers.kernels.kernel import Kernel
 from livesvm.solvers.kernels.nystroem import weights_of
 from livesvm.solvers.models.keyed_window import ExampleUpdate, KeyedWindow, standing_of, taken
 from livesvm.solvers.models.predictor import Predictor
-from livesvm.solvers.models.scaling import center_of, is_movable
+from livesvm.solvers.models.scaling import center_of
 from livesvm.solvers.problem.piecewise_linear import Losses
 from livesvm.solvers.problem.state import PathState, are_free
 from livesvm.solvers.robust.local_optimality import LocalOptimality, local_optimality
@@ -46,15 +46,11 @@ class Window(KeyedWindow):
 
     def __init__(self, kernel: Kernel, *, intercept: bool, cache_bytes: int) -> None:
         super().__init__()
-        self.state = PathState(kernel, refactorize, intercept=intercept, cache_bytes=cache_bytes)
+        self.state = self.store = PathState(kernel, refactorize, intercept=intercept, cache_bytes=cache_bytes)
         self._y = np.empty(0)  # by slot
         self._weight = np.empty(0)
         self._side: Sides = np.empty(0, np.int8)  # by slot, of its cutoffs; 0 unless the model is robust
         self._size = 0.0  # mean k(x, x) at the last check of whether features have left their center
-
-    @property
-    def _store(self) -> PathState:
-        return self.state
 
     def _sides_of(self, slots: Ints) -> Sides:
         return self._side[slots]
@@ -84,22 +80,23 @@ class Window(KeyedWindow):
     def update(self, change: ExampleUpdate, total_per_weight: float, terms: Terms | None = None) -> Trace:
         """Apply a checked change; afterwards the betas sum up to ``total_per_weight`` times the sum of weights.
 
-        With the ``terms`` of robust losses, examples then switch sides of their cutoffs until each is on its true side.
+        The caller has begun the change, and undoes it after an error. With the ``terms`` of robust losses, examples
+        then switch sides of their cutoffs until each is on its true side.
         """
-        with self.changing() as undo:
-            gram, held = self.state.kernel.gram, self.state.kernel.held
-            if held is not None:
-                undo.append(partial(held.bring_back, held.standing()))
-            if gram is not None:
-                leaving = self._numbers_of(self._slots_of(change.leaving))
-                numbers = gram.admit(dense(change.X), self._numbers_of(self.slots)) if change.y.size else NO_EXAMPLES
-                undo.append(partial(gram.release, numbers))
-                self._later = (partial(gram.release, leaving),)
-                change = change._replace(X=numbers[:, None].astype(np.float64))
-            if terms is None:
-                return self._update(change, total_per_weight, undo)
-            undo.append(UndoneOnError(self.state).undo)
-            return self._settled(self._update(change, total_per_weight), terms)
+        undo = cast("list[Callable[[], object]]", self._undo)
+        kernel, gram = self.state.kernel, self.state.kernel.gram
+        if not kernel.always_positive and (held := kernel.held) is not None:  # rounded values may have to be raised
+            undo.append(partial(held.bring_back, held.standing()))
+        if gram is not None:
+            leaving = self._numbers_of(self._slots_of(change.leaving))
+            numbers = gram.admit(dense(change.X), self._numbers_of(self.slots)) if change.y.size else NO_EXAMPLES
+            undo.append(partial(gram.release, numbers))
+            self._later = (partial(gram.release, leaving),)
+            change = change._replace(X=numbers[:, None].astype(np.float64))
+        if terms is None:
+            return self._update(change, total_per_weight, undo)
+        undo.append(UndoneOnError(self.state).undo)
+        return self._settled(self._update(change, total_per_weight), terms)
 
     def _settled(self, trace: Trace, terms: Terms) -> Trace:
         """Switch examples until each is on its true side under robust losses."""
@@ -131,11 +128,11 @@ class Window(KeyedWindow):
             weight = self._weight[stay].sum() + change.weights.sum() + change.new_weights.sum()
             total = total_per_weight * float(weight)
         edit = batch_update.Edit(leave, changed, change.new_losses, total)
-        is_free = not total_per_weight and is_movable(self.state.kernel, intercept=self.state.intercept)
+        is_free = self.state.kernel.is_movable and self.state.intercept and not total_per_weight
         is_another = is_raised or batch_update.is_another_window(self.state, edit, change.y.size)
         if is_another or (is_free and self._has_left_its_center()):
             return self._solve_from_nothing(change, edit, is_free)
-        before = UndoneOnError(self.state, edit.indices if self.keys else None)
+        before = UndoneOnError(self.state, edit if self.keys else None)
         if undo is not None:
             undo.append(before.undo)
         if not self.keys:
@@ -186,7 +183,7 @@ class Window(KeyedWindow):
         y, weights = np.append(columns[0], change.y), np.append(columns[1], change.weights)
         sides = np.append(columns[2], np.zeros(change.y.size, np.int8))
         nothing = [column[:0] for column in columns]
-        self._take({}, nothing, fresh, (y, weights, sides), [*keys, *change.adding], state=state)
+        self._take({}, nothing, fresh, (y, weights, sides), [*keys, *change.adding], state=state, store=state)
         return trace
 
     def _make_positive(self, X: Features, leave: Ints) -> bool:
@@ -232,7 +229,7 @@ class Window(KeyedWindow):
 
     def predictor(self) -> Predictor:
         """Return the present decision function, which later updates do not change."""
-        slots = self.slots
+        slots, width = self.slots, self.width
         if self.state.kernel.is_projected:
             return self._of_weights(slots)
         at = np.flatnonzero(self.state.examples.beta[slots])
@@ -242,7 +239,7 @@ class Window(KeyedWindow):
             self.state.columns(support) if self.state.kernel.gram is None else at[None, :].astype(np.float64),
             self.state.examples.beta[support],
             self.state.b,
-            self.width,
+            width,
             ON_BOUNDARY * abs(self.state.b) if self.state.total else 0.0,
         )
 

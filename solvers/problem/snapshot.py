@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from livesvm.solvers.linalg.cholesky import Factor
+from livesvm.solvers.kernels.row_cache import RowCache
+from livesvm.solvers.linalg.cholesky import Factor, grown
 from livesvm.solvers.problem.state import Examples, PathState
 from livesvm.solvers.runtime.types import Ints
 from livesvm.solvers.sparse import SparseRows
@@ -40,4 +41,21 @@ def compact_copy(state: PathState, slots: Ints) -> PathState:
     if slots.size**2 > LITTLE:
         cached &= copy.examples.beta != 0.0
     copy.rows.copy_from(state.rows, slots, np.flatnonzero(cached))
+    return copy
+
+
+def sharing_copy(state: PathState, extra: int) -> PathState:
+    """Return a copy that shares features and kernel rows, so neither may be written; ``extra`` more can become free."""
+    copy = PathState(
+        state.kernel, state.build, intercept=state.intercept, total=state.total, cache_bytes=state.cache_bytes
+    )
+    names = "n_slots", "capacity", "vacant", "XT", "n_features", "is_sparse"
+    numbers = "b", "kappa", "events_since_refresh", "heaviest", "drift"
+    vars(copy).update({name: getattr(state, name) for name in (*names, *numbers)})
+    copy.examples = Examples._make(array.copy() for array in state.examples)
+    copy.factor = grown(state.factor, int(state.factor.size[0]) + extra, state.capacity)
+    rows, own = state.rows, RowCache(state.cache_bytes)
+    own.values, own.clock = rows.values, rows.clock
+    own.row_of, own.slot_of, own.used = rows.row_of.copy(), rows.slot_of.copy(), rows.used.copy()
+    vars(copy)["rows"] = own
     return copy

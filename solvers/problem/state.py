@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 
 from livesvm.solvers.errors import MemoryLimit
 from livesvm.solvers.kernels.kernel import Kernel
-from livesvm.solvers.kernels.row_cache import RowCache, put_rows
+from livesvm.solvers.kernels.row_cache import RowCache
 from livesvm.solvers.linalg.cholesky import Factor, delete, empty_factor, grown, with_room
 from livesvm.solvers.problem.piecewise_linear import MAX_KINKS, Losses, leaving
 from livesvm.solvers.runtime.by_reference import by_reference
@@ -69,6 +69,17 @@ class Motion(NamedTuple):
     df: Floats  #: (c,) rate of f
     dbeta: Floats  #: (c,) rate of beta of free examples
     work: Floats  #: (c,) work of the ratio test
+
+
+class Numbers(NamedTuple):
+    """The scalars of a state, which a checkpoint stores next to the arrays."""
+
+    b: float
+    kappa: float
+    total: float
+    events_since_refresh: int
+    heaviest: float
+    drift: float
 
 
 @compiled
@@ -162,6 +173,15 @@ class PathState:
     def n(self) -> int:
         """Number of examples in the window."""
         return self.n_slots - len(self.vacant)
+
+    @property
+    def numbers(self) -> Numbers:
+        """The present scalars."""
+        return Numbers(self.b, self.kappa, self.total, self.events_since_refresh, self.heaviest, self.drift)
+
+    @numbers.setter
+    def numbers(self, numbers: Numbers) -> None:
+        self.b, self.kappa, self.total, self.events_since_refresh, self.heaviest, self.drift = numbers
 
     @property
     def diagonal(self) -> Floats:
@@ -302,7 +322,13 @@ class PathState:
             return np.empty(0, np.int64)
         if self.n_features != X.shape[1] or self.is_sparse != isinstance(X, SparseRows):
             self.expect(X)
-        slots = np.array(self.take_slots(m), np.int64)
+        fresh = max(0, m - len(self.vacant))
+        if self.n_slots + fresh > self.capacity:
+            self.resize(capacity_for(self.n_slots + fresh))
+        staying = len(self.vacant) - (m - fresh)
+        slots = np.array([*self.vacant[staying:][::-1], *range(self.n_slots, self.n_slots + fresh)], np.int64)
+        del self.vacant[staying:]
+        self.n_slots += fresh
         diagonal = self.kernel.diagonal(X)
         if isinstance(X, SparseRows):
             assert isinstance(self.XT, SparseRows)
@@ -317,18 +343,6 @@ class PathState:
         for part in parts(m, COPY * X.shape[1]):
             mine = losses.kinks[part], losses.levels[part], losses.n_kinks[part]
             _set_out(self.examples, XT, slots[part], X[part], diagonal[part], *mine)
-        return slots
-
-    def take_slots(self, m: int) -> list[int]:
-        """Reserve ``m`` slots for new examples and return them; enlarge the arrays if there are too few."""
-        fresh = max(0, m - len(self.vacant))
-        if self.n_slots + fresh > self.capacity:
-            self.resize(capacity_for(self.n_slots + fresh))
-        staying = len(self.vacant) - (m - fresh)
-        reused = self.vacant[staying:][::-1]
-        del self.vacant[staying:]
-        slots = [*reused, *range(self.n_slots, self.n_slots + fresh)]
-        self.n_slots += fresh
         return slots
 
     def make_vacant(self, m: int) -> bool:
@@ -440,18 +454,15 @@ class PathState:
 
     def features(self, slots: Ints) -> Features:
         """Return the features of examples, (m, d)."""
-        if isinstance(self.XT, SparseRows):
-            return self.XT[slots]
-        d = self.XT.shape[0]
-        out = np.empty((slots.size, d))
-        for part in parts(slots.size, COPY * d):
-            _take_features(self.XT, slots[part], out[part])
-        return out
+        columns = self.columns(slots)
+        return columns if isinstance(columns, SparseRows) else columns.T.copy()
 
     def columns(self, slots: Ints) -> Features:
         """Return the features of examples in the form that kernels expect: transposed, (d, m), or sparse rows."""
         if isinstance(self.XT, SparseRows):
             return self.XT[slots]
+        if self.n_features * slots.size <= LITTLE:
+            return np.take(self.XT, slots, axis=1, mode="clip")
         out = np.empty((self.n_features, slots.size))
         for part in parts(self.n_features, COPY * slots.size):
             np.take(self.XT[part], slots, axis=1, out=out[part], mode="clip")  # the other modes copy twice
@@ -475,10 +486,21 @@ class PathState:
         if m > 1 and n < self.capacity and m * n <= AT_HAND and self.kernel.has_gamma:
             block = scratch()[: m * n].reshape(m, n)
             self.kernel.write(A, self.XT, n, block, np.arange(m))
-            put_rows(cache.values, rows, block)
+            cache.values[rows, :n] = block
         else:
             self.kernel.write(A, self.XT, n, cache.values, rows)
         cache.hold(slots, rows)
+
+    def cache_what_fits(self, slots: Ints, keep: Ints) -> tuple[Ints, Ints]:
+        """Cache as many kernel rows of ``slots`` as fit, without dropping the rows of the slots ``keep``.
+
+        Returns the slots that got a row, and the slots that did not.
+        """
+        count = slots.size
+        if count + keep.size > self.rows.slot_of.size:  # perhaps; not all examples to keep need have a row
+            count = min(count, self.rows.room_beside(keep))
+        self.cache_rows(slots[:count], keep)
+        return slots[:count], slots[count:]
 
 
 @compiled
@@ -512,13 +534,6 @@ def _set_out(
     for k in range(X.shape[1]):
         for i, slot in enumerate(slots):
             XT[k, slot] = X[i, k]
-
-
-@compiled
-def _take_features(XT: Floats, slots: Ints, out: Floats) -> None:
-    for k in range(out.shape[1]):
-        for i in range(slots.size):
-            out[i, k] = XT[k, slots[i]]
 
 
 @compiled

@@ -20,10 +20,9 @@ from livesvm.solvers.active_set.exits import Exit
 from livesvm.solvers.active_set.recorder import Cutoffs as Stops
 from livesvm.solvers.errors import NotOptimal
 from livesvm.solvers.homotopy.edit import Work
-from livesvm.solvers.homotopy.follow import follow
 from livesvm.solvers.homotopy.optimality import EPS, audited
 from livesvm.solvers.homotopy.refresh import combine, need_rows, refresh
-from livesvm.solvers.homotopy.run import PREFETCH, Solve, fetch_rows, grant, raise_for, spread_ties
+from livesvm.solvers.homotopy.run import PREFETCH, Solve, fetch_rows, follow, grant, raise_for, spread_ties
 from livesvm.solvers.homotopy.tolerances import SETTINGS
 from livesvm.solvers.linalg.cholesky import Factor, solve_forward
 from livesvm.solvers.problem.piecewise_linear import Losses, leaving
@@ -138,7 +137,7 @@ class Rounds:
         Raises
         ------
         NotOptimal : the objective rose, or the switches do not end
-        NotPositiveSemidefinite, MemoryLimit : see ``livesvm.solvers.homotopy.follow.follow``
+        NotPositiveSemidefinite, MemoryLimit : see ``livesvm.solvers.homotopy.run.follow``
         """
         while True:
             check()

@@ -65,6 +65,10 @@ class CutoffRule(NamedTuple):
         """Return the function that computes the cutoffs of targets (m,) for one s."""
         return lambda y: self.cutoffs(y, s)
 
+    def of(self, scale: Callable[[Floats], Floats]) -> CutoffRule:
+        """Return the rule for targets that losses take by a function of them, ``scale``."""
+        return self._replace(cutoffs=lambda y, s: self.cutoffs(scale(y), s), reach=lambda y, f: self.reach(scale(y), f))
+
     def default(self, parameter: Parameter, reach: Floats, y: Floats) -> float:
         """Return the default s, from the ``reach`` (m,) of examples at the convex optimum.
 

@@ -1,6 +1,6 @@
 """Wrong labels: suspected labels next to cleanlab with ``SVC``, by average precision and processor time.
 
-    python -m tests.benchmarks.suspects --live
+    python -m tests.benchmarks.suspects --live [--C 1] [--seeds 3]
     python -m tests.benchmarks.suspects [NAME ...] [--data DIR] [--C 1] [--rows 1200] [--seed 0] [--no-cleanlab]
 
 Of each table 5% and 20% of labels are made wrong in three ways. *Uniform*: any other label. *Pair*: the next label, of
@@ -112,27 +112,68 @@ def compared(X: Rows, y: Places, kind: str, rate: float, chosen: Any) -> tuple[l
     return [mine, theirs, seconds, process_time() - began], method, np.column_stack([doubt, is_wrong])
 
 
-def live(n: int = 1000, C: float = 1.0) -> None:
-    """Print what the ranking costs again after an update, in updates: medians of ten, by what moves."""
-    lines = []
-    for n_classes, step in ((2, 1), (2, 30), (5, 1)):
-        shape: Any = {"n_features": 12, "n_informative": 8, "n_classes": n_classes, "n_clusters_per_class": 1}
-        X, y = make_classification(n + 40 * step, flip_y=0.1, random_state=0, **shape)
-        model = IncrementalSVC(C=C, scale="standard").fit(X[:n], y[:n], keys=range(n))
-        seconds = np.zeros((40, 2))
-        for i in range(40):
-            part = range(n + i * step, n + (i + 1) * step)
+def stream(n: int, n_classes: int, step: int, count: int, seed: int) -> tuple[Rows, Places, NDArray[np.bool_]]:
+    """Return rows of a window and of ``count`` updates of ``step`` rows, labels of which a tenth is wrong, and which."""
+    X, y = make_classification(
+        n + count * step, 12, n_informative=8, n_classes=n_classes, n_clusters_per_class=1, flip_y=0, random_state=seed
+    )
+    return X, *made_wrong(X, np.asarray(y, np.int64), "uniform", 0.1, seed)
+
+
+def follow(n: int, step: int, rows: tuple[Rows, Places], C: float, look: Any = None) -> Rows:
+    """Move a window along a stream; return the processor time of each update and of each ``look`` at the model."""
+    X, y = rows
+    model, seconds = IncrementalSVC(C=C, scale="standard").fit(X[:n], y[:n], keys=range(n)), []
+    for start in range(n, len(y), step):
+        part, began = range(start, start + step), process_time()
+        model.update((X[part], y[part]), keys=part, remove=[key - n for key in part])
+        seconds.append([process_time() - began, 0.0])
+        if look is not None:
             began = process_time()
-            model.update((X[part], y[part]), keys=part, remove=[key - n for key in part])
-            seconds[i, 0] = process_time() - began
-            if i >= 30:
-                began = process_time()
-                suspected_labels(model)
-                seconds[i, 1] = process_time() - began
-        update, ranking = 1e3 * np.median(seconds[10:30, 0]), 1e3 * np.median(seconds[30:, 1])
-        times = [f"{update:.2f}", f"{ranking:.1f}", f"{ranking / update:.0f}"]
-        lines.append([str(n_classes), f"{step} in and {step} out", *times])
-    print(table(["classes", "what moves", "update, ms", "ranking, ms", "in updates"], lines))
+            look(model)
+            seconds[-1][1] = process_time() - began
+    return np.array(seconds)
+
+
+def live(C: float, seeds: int, count: int = 120, skipped: int = 10) -> None:
+    """Print what a ranking costs after an update, and its average precision less that of a ranking of all anew.
+
+    Updates are timed in a stream without rankings, by turns with one in which a ranking follows each update.
+    """
+    lines = []
+    for n, n_classes, step in ((n, k, step) for n in (600, 1000, 3000) for k in (2, 5) for step in (1, 10)):
+        times, off, fresh = np.zeros((seeds, 3)), [], []
+        for seed in range(seeds):
+            X, given, is_wrong = stream(n, n_classes, step, count, seed)
+            last: list[Any] = [None]
+
+            def carry(model: Any, last: list[Any] = last) -> None:
+                last[0] = suspected_labels(model, before=last[0])
+
+            def compare(model: Any, last: list[Any] = last, is_wrong: Any = is_wrong) -> None:
+                carry(model, last)
+                fresh.append((last[0].age == 0).mean())
+                if len(fresh) % skipped == 0:
+                    aps = [
+                        average_precision_score(is_wrong[list(one.keys)], -one.margin)
+                        for one in (last[0], suspected_labels(model))
+                    ]
+                    off.append(aps[0] - aps[1])
+
+            alone = follow(n, step, (X, given), C)[skipped:, 0]
+            times[seed, :2] = alone.mean(), follow(n, step, (X, given), C, carry)[skipped:, 1].mean()
+            anew = follow(n, step, (X[: n + 5 * step], given[: n + 5 * step]), C, suspected_labels)[:, 1]
+            times[seed, 2], last[0] = np.median(anew), None
+            follow(n, step, (X, given), C, compare)
+        update, ranking, anew = 1e3 * times.mean(axis=0)
+        runs = np.array(off).reshape(seeds, -1).mean(axis=1)
+        error = runs.std(ddof=1) / np.sqrt(seeds) if seeds > 1 else np.nan
+        cells = [str(n), str(n_classes), f"{step} in and {step} out", f"{update:.2f}", f"{ranking:.2f}"]
+        cells += [f"{ranking / update:.1f}", f"{anew / update:.0f}", f"{np.mean(fresh):.2f}"]
+        lines.append([*cells, f"{runs.mean():+.4f} ({error:.4f})"])
+        print(*lines[-1], flush=True)
+    heads = ["n", "classes", "what moves", "update, ms", "ranking, ms", "in updates", "anew, in updates", "exact"]
+    print(table([*heads, "AP less anew's"], lines))
 
 
 def main() -> int:
@@ -145,12 +186,13 @@ def main() -> int:
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--no-cleanlab", dest="cleanlab", action="store_false")
     parser.add_argument("--live", action="store_true", help="what the ranking costs after an update, and nothing else")
+    parser.add_argument("--seeds", type=int, default=3, help="streams of each kind, with --live")
     chosen = parser.parse_args()
     warnings.simplefilter("ignore")
     print(machine())
     if chosen.live:
         with threadpool_limits(1):
-            live()
+            live(1.0 if chosen.C == "auto" else chosen.C, chosen.seeds)
         return 0
     lines: list[list[str]] = []
     every: list[Rows] = []

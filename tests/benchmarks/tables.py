@@ -1,12 +1,14 @@
 """Tables as streams, without a setting: models that tune themselves next to LightGBM, ``SVC`` and ``SVR``.
 
     python -m tests.benchmarks.tables [NAME ...] [--data DIR] [--rows 2000] [--seed 0] [--csv FILE --target COLUMN]
+                                      [--target-scale auto]
 
 Of each set a window of 1,000 rows, 500 of sets with fewer than 2,000, is learnt; then 30 rows at a time are predicted,
 learnt, and the 30 oldest forgotten. Sets without an order of their own are shuffled, by a seed fixed before. LightGBM
 is fitted to the window for each batch, with its defaults and its own categories; SVC and SVR with theirs and a standard
 scale, where all columns are numbers. Probabilities of each row are compared by log loss and Brier's score, unless a
-window has a single example of a class. Processor time is that of everything: updates, choices, predictions and
+window has a single example of a class. The sets of ``MADE`` have
+skewed targets, and are run if they are named. Processor time is that of everything: updates, choices, predictions and
 probabilities. A star marks sets on which LightGBM is better. A CSV file of your own may take the place of the sets.
 Needs the extra ``bench``, and six minutes of processor time.
 """
@@ -45,6 +47,7 @@ VALUES = (
     "abalone", "cpusmall", "cadata", "space_ga", "concrete", "housing", "bodyfat", "mpg", "winequality_red",
     "triazines", "bike",
 )  # fmt: skip
+MADE = ("prices", "incomes", "durations", "counts", "additive")
 LONG = {"letter": 10, "usps": 10}  #: sets of many classes, of which fewer rows are taken, by so much
 LEAST_CHANCE = 1e-6  #: to which probabilities are cut for the log loss
 ORDERED = ("elec2", "airlines_2k", "bike")  #: sets with rows in the order of time
@@ -62,6 +65,8 @@ class Stream:
 
 def stream(name: str, folder: Path, most: int, seed: int) -> Stream:
     """Return a set as a stream of a window and at most so many rows."""
+    if name in MADE:
+        return made(name, most, seed)
     if name in ("bike", "elec2"):
         with np.load(folder / f"{'bike_sharing_hour' if name == 'bike' else name}.npz") as archive:
             columns = [str(column) for column in archive["columns"]]
@@ -76,6 +81,26 @@ def stream(name: str, folder: Path, most: int, seed: int) -> Stream:
     dense = X.toarray() if hasattr(X, "toarray") else X
     rows = pd.DataFrame(dense, columns=[f"x{at}" for at in range(dense.shape[1])])
     return _cut(rows, y, most, None if name in ORDERED else seed, has_values=name in VALUES)
+
+
+def made(name: str, most: int, seed: int) -> Stream:
+    """Return a made-up table with positive, skewed targets; only those of "additive" are no product of effects."""
+    rng, n = np.random.default_rng(seed), 1000 + most
+    words = [f"w{at}" for at in range(12)]
+    rows = pd.DataFrame({"size": rng.gamma(2.0, 20.0, n), "a": rng.normal(size=n), "age": rng.integers(0, 80, n) * 1.0})
+    rows["word"], rows["kind"] = rng.choice(words, n), rng.choice(["x", "y", "z"], n)
+    effect = dict(zip([*words, "x", "y", "z"], rng.normal(0.0, 0.4, 15), strict=True))
+    f = 0.6 * np.log1p(rows["size"]) + 0.03 * rows["age"] - 0.0003 * rows["age"] ** 2
+    f = (f + 0.2 * rows["a"] + rows["word"].map(effect) + rows["kind"].map(effect)).to_numpy()
+    rows.loc[rng.random(n) < 0.1, "age"] = np.nan
+    y = {
+        "prices": lambda: np.exp(8.0 + f + 0.25 * rng.normal(size=n)).round(-2) + 100.0,
+        "incomes": lambda: np.exp(9.0 + f + 0.5 * rng.standard_t(5, n)).round(),
+        "durations": lambda: rng.gamma(2.0, np.exp(f)),
+        "counts": lambda: rng.poisson(np.exp(f - 1.0) * rng.gamma(3.0, 1.0 / 3.0, n)).astype(float),
+        "additive": lambda: 20.0 + rows["size"].to_numpy() + 5.0 * f + 3.0 * rng.normal(size=n),
+    }[name]()
+    return Stream(rows, y, 1000, has_values=True)
 
 
 def of_csv(file: Path, target: str, most: int, seed: int) -> Stream:
@@ -113,9 +138,10 @@ class Live:
     end = 0  #: of the window
     of_choices = 0.0
 
-    def __init__(self, of: Stream) -> None:
+    def __init__(self, of: Stream, target_scale: str) -> None:
         if of.has_values:
-            self.model: Any = IncrementalSVR(C="auto", epsilon="auto", columns="auto")
+            given: Any = {"C": "auto", "epsilon": "auto", "columns": "auto", "target_scale": target_scale}
+            self.model: Any = IncrementalSVR(**given)
         else:
             self.model = IncrementalSVC(C="auto", columns="auto", probability=True)
 
@@ -178,10 +204,10 @@ def _with_categories(of: Stream) -> Stream:
     return Stream(rows, of.y, of.n, of.has_values)
 
 
-def compared(of: Stream) -> tuple[Score, Score, Score | None]:
+def compared(of: Stream, target_scale: str) -> tuple[Score, Score, Score | None]:
     """Return the scores without a setting, of LightGBM, and of SVC or SVR where all columns are numbers."""
     both = not of.has_values and _has_two_of_each(of)
-    live = run(Live(of), of, probabilities=both)
+    live = run(Live(of, target_scale), of, probabilities=both)
     lightgbm = LGBMRegressor if of.has_values else LGBMClassifier
     learner = Refitted(lambda: lightgbm(verbose=-1, n_jobs=1))
     theirs = run(learner, _with_categories(of), probabilities=both)
@@ -225,6 +251,7 @@ def main() -> int:
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--csv", type=Path, help="a table of your own, with --target")
     parser.add_argument("--target")
+    parser.add_argument("--target-scale", default="auto")
     chosen = parser.parse_args()
     warnings.simplefilter("ignore")
     print(machine())
@@ -238,7 +265,7 @@ def main() -> int:
             found = []
             for name, make in streams.items():
                 if (of := make()).has_values is has_values:
-                    found.append((name, of, *compared(of)))
+                    found.append((name, of, *compared(of, chosen.target_scale)))
             if found:
                 summary(found)
     return 0

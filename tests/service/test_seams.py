@@ -114,7 +114,8 @@ class HostedTally(Replica[Tally]):
 
     def add(self, number: int, request: str | None = None) -> Future[Reply]:
         """Add a number."""
-        return self.change(request, lambda: b"%d" % number, lambda digest, solve: self._add(number, request, solve))
+        digest, add = (lambda: b"%d" % number), (lambda digest, solve: self._add(number, request, solve))
+        return self._submit(partial(self._changed, request, digest, add))
 
     def _add(self, number: int, request: str | None, solve: Solve) -> Reply:
         entry, tally = Adding(number * self._spec.step, request), self.current

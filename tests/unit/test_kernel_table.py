@@ -11,9 +11,8 @@ from sklearn.metrics.pairwise import pairwise_kernels
 from livesvm.solvers import FrankWolfeSVC, IncrementalPUClassifier, IncrementalSVC, PUClassifier, leave_one_out, tune
 from livesvm.solvers.errors import InvalidInput
 from livesvm.solvers.kernels import matrix_products
-from livesvm.solvers.kernels.kernel import Kernel
+from livesvm.solvers.kernels.kernel import TABLE, Base, Form, Kernel, form_of
 from livesvm.solvers.kernels.rows import KernelRows
-from livesvm.solvers.kernels.table import TABLE, Base, Form, form_of
 from livesvm.solvers.sparse import SparseRows
 
 NAMES = [name for name, form in TABLE.items() if form.base != Base.GIVEN]

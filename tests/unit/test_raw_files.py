@@ -815,3 +815,121 @@ def test_a_grid_is_that_of_most_readings(tmp_path: Path) -> None:
     assert read(tmp_path / "x.csv", "\n".join(months)).align == "nearest:1mo"
     named = steps(90, 0.12, lambda t, at: f"{t:%m/%d/%y %H:%M:%S},{at}", datetime(2024, 2, 1))
     assert read(tmp_path / "heart-2024-02-01.csv", "\n".join(["time,v", *named])).zone is None
+
+
+DAYS = [FIRST.date() + timedelta(days=at) for at in range(60)]
+HALVES = ",".join(f"{at % 9}.5" for at in range(48))
+NEM12 = ["100,NEM12,202401011200,M,R", "200,410,E1B1,1,E1,N1,7,KWH,30,", f"300,20240101,{HALVES},A,,,20240103000000,"]
+NEM12 += [f"300,20240102,{HALVES},V,,,20240103000000,", "400,1,2,N,,", "400,3,48,A,,", "900"]
+DLY = "".join(f"{at:5d}  W" if at < 29 else "-9999   " for at in range(31))
+POINTS = [[at + 0.5, 1704067200 + 60 * at] for at in range(50)]
+RANGES = [f"{hour:02d}:00-{hour + 1:02d}:00" for hour in range(24)]
+MONTHS = [f"{datetime(2024, month, 1):%B}" for month in range(1, 13)]
+YEARS = ["Month,2019,2020,2021,2022,2023,2024,2025,2026", *(f"{one}{',12' * 8}" for one in MONTHS)]
+BLS = ["year,period,v", *(f"{2000 + at // 13},M{1 + at % 13:02d},{at}.5" for at in range(130))]
+LISTS = f'{{"Timestamps": {[t for _, t in POINTS]}, "Values": {[v for v, _ in POINTS]}}}'
+MIXED = [f"{year}{period},{year}.5" for year in range(2010, 2020) for period in ("", "-Q1", "-Q2", "-01", "-02", "-03")]
+
+
+def days(write: Any, *before: str, step: int = 1) -> str:
+    """Return a file with a line for each day."""
+    return "\n".join([*before, *(write(day, at) for at, day in enumerate(DAYS[::step]))])
+
+
+def hourly(write: Any, *before: str, minutes: int = 60, count: int = 48) -> str:
+    """Return a file with a line for each interval."""
+    return "\n".join([*before, *(write(FIRST + timedelta(minutes=minutes * at), at) for at in range(count))])
+
+
+@pytest.mark.parametrize(
+    ("content", "rows", "wanted"),
+    [
+        ("\n".join(NEM12), 96, {0: ("2024-01-01T00:00+10:00", "0.5"), 48: ("2024-01-02T00:00+10:00", "")}),
+        (f"USW00094728202402TMAX{DLY}", 29, {0: ("2024-02-01", "0"), 28: ("2024-02-29", "28")}),
+        (days(lambda d, at: f"{d},{HALVES}"), 2880, {1: ("2024-01-01 00:30", "1.5"), 48: ("2024-01-02 00:00", "0.5")}),
+        (days(lambda d, at: f"{d},{HALVES}", f"Date,{','.join(f'hh_{at}' for at in range(48))}"), 2880, {}),
+        (
+            days(lambda d, at: f"{d}{';2,5' * 24}", f"Giorno;{';'.join(RANGES)}"),
+            1440,
+            {1: ("2024-01-01 01:00-02:00", "2.5")},
+        ),
+        (days(lambda d, at: f"{d:%Y%m%d}.0,{at}", "date,v"), 60, {1: ("20240102.0", "1")}),
+        (days(lambda d, at: f"{float(f'{d:%Y%m%d}'):.7E} {at}.5"), 60, {1: ("2024-01-02T00:00:00", "1.5")}),
+        (days(lambda d, at: f"0101 {d:%Y %m %d} {at}.5 A"), 60, {1: ("2024-01-02T00:00:00", "1.5")}),
+        (
+            days(lambda d, at: f"{d.year}年{d.month}月{d.day}日,{at}.5", "日期,v"),
+            60,
+            {1: ("2024-01-02T00:00:00", "1.5")},
+        ),
+        (days(lambda d, at: f'"{at}" "{d}" {at}.5', '"day" "v"'), 60, {1: ("2024-01-02", "1.5")}),
+        (hourly(lambda t, at: f"{t:%Y-%m-%d},{t.hour},{at}.5"), 48, {1: ("2024-01-01T01:00:00", "1.5")}),
+        (
+            hourly(lambda t, at: f"{t:%Y-%m-%d};{t.hour + 1};{at}.5", "Data;Godz.;v"),
+            48,
+            {0: ("2024-01-01T01:00:00", "0.5")},
+        ),
+        (hourly(lambda t, at: f"{t:%m/%d/%Y %H:%M},{at}.5"), 48, {47: ("2024-01-02T23:00:00", "47.5")}),
+        (hourly(lambda t, at: f"{t:%Y,%j},{t:%H%M},{at}.5", "year,doy,MST,v"), 48, {1: ("2024-01-01T01:00:00", "1.5")}),
+        (
+            hourly(lambda t, at: f"{t:%Y,%m,%d},{t:%H:%M},{at}.5", "Year,m,d,Time,v"),
+            48,
+            {1: ("2024-01-01T01:00:00", "1.5")},
+        ),
+        (hourly(lambda t, at: f"{t:%Y-%m-%d %H:%M} 7 {at}.5", "when a v"), 48, {1: ("2024-01-01 01:00", "1.5")}),
+        (
+            hourly(lambda t, at: f"{t:%Y-%m-%d %H:%M:%S} CET+0100,{at}.5", "t,v"),
+            48,
+            {1: ("2024-01-01T01:00:00+0100", "1.5")},
+        ),
+        (hourly(lambda t, at: f'{t:{ISO}},"+{at:04d},1"', "DATE,TMP"), 48, {1: ("2024-01-01T01:00:00", "+0001")}),
+        (
+            hourly(lambda t, at: f"{t:{ISO}},01/02/24,{at}.5", "t,LAST UPDATE,v"),
+            48,
+            {1: ("2024-01-01T01:00:00", "1.5")},
+        ),
+        (
+            "\n".join(f"{1950 + (at + 0.5) / 12:.4f};{at}.5" for at in range(60)),
+            60,
+            {1: ("1950-02-01T00:00:00", "1.5")},
+        ),
+        (
+            "\n".join(f"01/{1 + at % 12:02d}/{1950 + at // 12},{at}.5" for at in range(60)),
+            60,
+            {1: ("1950-02-01T00:00:00", "1.5")},
+        ),
+        ("\n".join([f"{year} " + " ".join(f"{at}.5" for at in range(12)) for year in range(1950, 1990)]), 480, {}),
+        ("\n".join(YEARS), 96, {0: ("2019-01-01T00:00:00", "12")}),
+        ("\n".join(["TIME_PERIOD,v", *MIXED]), 30, {1: ("2010-02", "2010.5")}),
+        ("\n".join(BLS), 120, {1: ("2000-02-01T00:00:00", "1.5")}),
+        (f'[{{"target": "a", "datapoints": {POINTS}}}]', 50, {1: ("1704067260", "1.5")}),
+        (f'{{"Label": "a", "MetricDataResults": [{LISTS}]}}', 50, {}),
+    ],
+)
+def test_kinds_of_files_are_read(content: str, rows: int, wanted: dict[int, tuple[str, str]], tmp_path: Path) -> None:
+    found = read(tmp_path / "x.csv", content, align="none")
+    assert found.time is not None
+    sent = [*zip(column(found, found.time), column(found, found.targets[0] if found.targets else "value"), strict=True)]
+    assert (found.count, len(sent), found.series) == (rows, rows, None)
+    assert {at: sent[at] for at in wanted} == wanted
+
+
+def test_series_and_totals_below_each_other(tmp_path: Path) -> None:
+    below = [hourly(lambda t, at, name=name: f"{t:{ISO}},{name},{at}.5") for name in ("a", "b")]
+    found = read(tmp_path / "x.csv", "\n".join(["t,code,v", *below]))
+    assert (found.series, found.count) == ("code", 96)
+    total = days(lambda d, at: f"{d},{at}.5", "from,v") + f"\n{DAYS[0]},1800.0"
+    assert read(tmp_path / "x.csv", total).count == 60
+
+
+def test_numbered_hours_keep_the_local_day(tmp_path: Path) -> None:
+    hours = [(day, hour) for day in (28, 29, 30) for hour in range(1, 26 if day == 29 else 25)]
+    text = "\n".join(["date,hour,v", *(f"2023-10-{day},{hour},{hour}.5" for day, hour in hours)])
+    found = read(tmp_path / "x.csv", text, zone="Europe/Madrid")
+    assert (found.zone, found.count) == ("Europe/Madrid", 73)
+    assert column(found, found.time or "")[25:28] == [
+        "2023-10-29T02:00:00+02:00",
+        "2023-10-29T02:00:00+01:00",
+        "2023-10-29T03:00:00+01:00",
+    ]
+    local = read(tmp_path / "x.csv", text, zone="Europe/Madrid", is_local=True)
+    assert column(local, local.time or "")[25:28] == ["2023-10-29T02:00:00"] * 2 + ["2023-10-29T03:00:00"]

@@ -19,8 +19,8 @@ from livesvm.solvers.analyses.leave_one_out import models_without
 from livesvm.solvers.analyses.leave_one_out.by_path import decisions_by_updates
 from livesvm.solvers.errors import InvalidInput, MemoryLimit, SolverError, TimeLimit
 from livesvm.solvers.homotopy import batch_update, run
-from livesvm.solvers.homotopy.follow import follow
 from livesvm.solvers.homotopy.pairs import call_each
+from livesvm.solvers.homotopy.run import follow
 from livesvm.solvers.homotopy.solve import solve
 from livesvm.solvers.models import pair
 from livesvm.solvers.models.class_window import ClassWindow

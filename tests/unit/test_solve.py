@@ -11,9 +11,8 @@ import pytest
 from livesvm.solvers import IncrementalSVC
 from livesvm.solvers.errors import NotOptimal
 from livesvm.solvers.homotopy import run
-from livesvm.solvers.homotopy.follow import follow
 from livesvm.solvers.homotopy.optimality import Audit, audited
-from livesvm.solvers.homotopy.run import Solve, Trace
+from livesvm.solvers.homotopy.run import Solve, Trace, follow
 from livesvm.solvers.homotopy.solve import solve
 from livesvm.solvers.problem.piecewise_linear import Losses
 from livesvm.solvers.problem.state import PathState
@@ -121,6 +120,6 @@ def test_types_are_looked_up_at_each_call_where_losses_come_with_it(monkeypatch:
     state, looks = trained(), looked_at(monkeypatch)
     solving = Solve(state)
     losses = state.losses(np.arange(2))
-    solving.begin_with(state.n_slots, run.NO_EXAMPLES, run.NO_EXAMPLES, np.arange(2), losses)
+    solving.begin(state.n_slots, run.NO_EXAMPLES, run.NO_EXAMPLES, np.arange(2), losses)
     follow(state, solving=solving)
     assert not looks

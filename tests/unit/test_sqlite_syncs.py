@@ -11,7 +11,7 @@ import pytest
 
 from livesvm.service.store.base import Idempotency, StoreUnavailable
 from livesvm.service.store.sqlite import SqliteStore
-from livesvm.service.store.sqlite_syncs import Syncs
+from livesvm.service.store.sqlite_database import Syncs
 
 SECONDS = 20.0
 

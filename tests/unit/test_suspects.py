@@ -109,7 +109,7 @@ def test_of_two_classes_the_margin_is_the_decision_for_the_label() -> None:
     np.testing.assert_allclose(in_window_order(found, model.keys_), expected, atol=1e-12)
     head = found.head(3)
     assert [row["key"] for row in head] == list(found.keys[:3])
-    assert pd.DataFrame(head).columns.tolist() == ["key", "label", "better", "margin", "doubt", "why"]
+    assert pd.DataFrame(head).columns.tolist() == ["key", "label", "better", "margin", "doubt", "why", "age"]
     assert len(found.head(1000)) == len(y)
 
 

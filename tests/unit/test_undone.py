@@ -11,7 +11,7 @@ import pytest
 from livesvm.solvers import IncrementalSVC
 from livesvm.solvers.errors import NotPositiveSemidefinite
 from livesvm.solvers.homotopy import batch_update
-from livesvm.solvers.homotopy.follow import follow
+from livesvm.solvers.homotopy.run import follow
 
 CHANGES: list[Callable[[list[Any]], dict[str, Any]]] = [
     lambda keys: {"remove": keys[:7]},

@@ -97,8 +97,9 @@ class Chosen(BaseModel):
         "before. `full`: as many as it may. `renewed`: as many had come since as it held. `drift`: after an alarm. "
         "`asked`: by a job. `erased`: without examples that were erased."
     )
-    parameters: dict[str, float | None] = Field(
-        description="C, gamma, epsilon, components (null: the whole kernel); `pu`: lam. `columns` have their own place."
+    parameters: dict[str, float | str | None] = Field(
+        description="C, gamma, epsilon, target_scale, components (null: the whole kernel); `pu`: lam. `columns` have "
+        "their own place."
     )
     changes: bool = Field(description="False where nothing was clearly better than what the model had.")
     n_examples: int
@@ -171,6 +172,9 @@ class ModelDescription(BaseModel):
     loss: str | None
     epsilon: float | None
     quantile: float | None
+    target_scale: Literal["none", "log", "log1p"] | None = Field(
+        default=None, description="`svr`: the scale on which targets are learnt; predictions are in units of y."
+    )
     nu: float | None
     prior: float | Literal["estimate"] | None = Field(description="The one that counts; `estimate`: not yet known.")
     prior_estimate: EstimatedPrior | None = Field(default=None, description="Where it comes from; null: it was given.")

@@ -43,6 +43,7 @@ class WhatIfAnswer(BaseModel):
     """What a model would be like after a change that is only tried on a copy."""
 
     version: int = Field(description="The version that the change would be made to.")
+    target_scale: str | None = Field(default=None, description="Of decisions and losses; null: that of y.")
     added: AnswerKeys
     removed: AnswerKeys = Field(description="Also those that would leave to make space.")
     ignored: AnswerKeys | None = Field(
@@ -95,6 +96,7 @@ class ExplainAnswer(BaseModel):
     """The window's examples that matter most for the rows, found by training the model without each example."""
 
     version: int
+    target_scale: str | None = Field(default=None, description="Of decisions and losses; null: that of y.")
     n_examples: int = Field(description="Examples that the model depends on; no other one changes any decision.")
     events: int
     seconds: float
@@ -193,6 +195,7 @@ class DriftAnswer(WindowDrift):
     """The changes of the data in a model's window, found by exact leave-one-out decisions, and possible remedies."""
 
     version: int
+    target_scale: str | None = Field(default=None, description="Of decisions and losses; null: that of y.")
     error: float = Field(description="Leave-one-out: share of wrong labels, or mean absolute error or pinball loss.")
     classes: list[ClassError] | None = Field(description="The same by class; null of regression.")
     false_alarms: float = Field(description="Largest probability of an alarm where nothing has changed.")

@@ -28,7 +28,7 @@ from livesvm.service.errors import BodyTimeout, BodyTooLarge, InvalidRequest, Ma
 from livesvm.service.files import npz
 from livesvm.service.files.malformed import Malformed
 from livesvm.service.logs.calls import current, stage
-from livesvm.service.models import arrays, commands, labels
+from livesvm.service.models import arrays, commands
 from livesvm.service.models.arrays import Key, Rows
 from livesvm.service.models.fields import Request as RequestBody
 from livesvm.service.models.fields import check_weights
@@ -249,7 +249,7 @@ def _batch_from(found: dict[str, NDArray[Any]]) -> commands.Batch | None:
         return commands.batch_of(found["X"], *columns, weights, found.get("times"), found.get("tags"))
     return commands.Batch(
         arrays.npz_rows(found),
-        labels.check_targets(found["y"], "y") if "y" in found else None,
+        arrays.check_targets(found["y"], "y") if "y" in found else None,
         arrays.npy_keys(found["keys"], "keys", arrays.row_keys) if "keys" in found else None,
         None if weights is None else check_weights(arrays.check_vector(weights, "weights")),
         arrays.check_times(found["times"]) if "times" in found else None,
@@ -274,7 +274,7 @@ def _removal_from(found: dict[str, NDArray[Any]]) -> commands.Removal | None:
 
 def _edits_from(found: dict[str, NDArray[Any]]) -> commands.Edits:
     return commands.Edits(
-        _by_key(found, "relabel_keys", "relabel_y", labels.check_targets),
+        _by_key(found, "relabel_keys", "relabel_y", arrays.check_targets),
         _by_key(found, "reweight_keys", "reweight_weights"),
         _scalar(found, "decay", 1.0) if "decay" in found else 1.0,
         _scalar(found, "C", 1e8) if "C" in found else None,

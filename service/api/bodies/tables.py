@@ -25,7 +25,7 @@ from livesvm.service.api.bodies.updates import NDJSON, Updates
 from livesvm.service.api.requests import MOST_UPDATES
 from livesvm.service.errors import BodyTooLarge, MalformedBody, UnsupportedMedia
 from livesvm.service.files import arrow_table, csv_text
-from livesvm.service.models import arrays, commands, labels, table_rows
+from livesvm.service.models import arrays, commands, table_rows
 from livesvm.service.models.arrays import Rows
 from livesvm.service.models.fields import check_weights
 from livesvm.service.models.table_rows import TableRows
@@ -115,7 +115,7 @@ def _refuse(roles: Roles, tables: Sequence[str], *others: str) -> None:
 
 
 def _update(rows: list[Row], roles: Roles, *, is_text: bool) -> commands.Update:
-    y = _taken(rows, roles.target, "target", labels.targets, is_text)
+    y = _taken(rows, roles.target, "target", arrays.targets, is_text)
     keys = _taken(rows, roles.keys, "keys", arrays.row_keys, False)
     weights = _taken(rows, roles.weights, "weights", _weights, is_text)
     times = _taken(rows, roles.times, "times", arrays.times, is_text)

@@ -10,7 +10,7 @@ from starlette.responses import Response
 
 from livesvm.service.api.answers.certificates import Certificate
 from livesvm.service.api.answers.learn import Checkpoint, UpdateAnswer, UpdatesAnswer, Writeback
-from livesvm.service.api.bodies.reading import NPZ, read_body
+from livesvm.service.api.bodies.reading import JSON, NPZ, parse_json, read_body
 from livesvm.service.api.bodies.tables import MEDIA as TABLE_MEDIA
 from livesvm.service.api.bodies.tables import NONE, TABLES, TABLES_OF_MANY, Roles, parse_update, parse_updates
 from livesvm.service.api.bodies.updates import NDJSON
@@ -23,7 +23,7 @@ from livesvm.service.resources.solve_scheduler import Solve
 from livesvm.solvers.models.repeats import OnRepeat
 
 QUICK_BYTES = 2**14
-"""Bodies up to this size are parsed on the event loop, as passing them to a thread would take longer."""
+"""JSON up to this size is parsed on the event loop, as passing it to a thread would take longer."""
 
 
 async def _roles(
@@ -69,10 +69,10 @@ async def update(
     """
     live = service.models().get(id)
     body = await read_body(request, TABLE_MEDIA)
-    with service.workers.place():
-        if len(body.data) <= QUICK_BYTES and body.media not in TABLES:
-            wanted = parse_update(body, roles)
-        else:
+    if len(body.data) <= QUICK_BYTES and body.media == JSON and roles == NONE:
+        wanted = parse_json(body, UpdateRequest).command()
+    else:
+        with service.workers.place():
             wanted = await service.workers.run(parse_update, body, roles)
     with service.budget.holding("updates", wanted.memory()):
         reply = await awaited(request, live.update(wanted, key, solve), solve)

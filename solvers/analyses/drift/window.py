@@ -23,6 +23,7 @@ from livesvm.solvers.analyses.leave_one_out.models_without import checked
 from livesvm.solvers.errors import InvalidInput
 from livesvm.solvers.models.base import LiveEstimator
 from livesvm.solvers.models.model_view import View, losses_of, places_of, scores_of
+from livesvm.solvers.models.target_scale import in_units
 from livesvm.solvers.runtime.html import html_of
 from livesvm.solvers.runtime.progress import Progress, Teller, steadily
 from livesvm.solvers.runtime.types import Floats, Ints
@@ -215,7 +216,8 @@ def before_learning(model: LiveEstimator, X: Any, y: ArrayLike) -> tuple[Floats,
     Returns
     -------
     tuple of two ndarrays of shape (m,)
-        Scores for :meth:`DriftTest.learn`, and losses: 1 where a label is wrong, or of regression absolute or pinball.
+        Scores for :meth:`DriftTest.learn`, and losses: 1 where a label is wrong, or of regression absolute or pinball,
+        both in units of y.
 
     Raises
     ------
@@ -232,7 +234,10 @@ def before_learning(model: LiveEstimator, X: Any, y: ArrayLike) -> tuple[Floats,
     """
     view, decisions = View(model), np.asarray(model.predictor().decision_function(X))
     targets = view.targets(y, len(decisions))
-    return scores_of(view, decisions, targets), losses_of(view, decisions, targets)
+    if view.prices is None:
+        return scores_of(view, decisions, targets), losses_of(view, decisions, targets)
+    (too_low, too_high), off = view.prices, np.asarray(targets - in_units(model.target_scale_, decisions))
+    return np.asarray(np.abs(off)), np.asarray(np.maximum(too_low * off, -too_high * off))
 
 
 def means(losses: Floats) -> Floats:

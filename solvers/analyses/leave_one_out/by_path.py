@@ -16,16 +16,15 @@ from livesvm.solvers.active_set.workspace import ITERATION_EVENTS, Walk
 from livesvm.solvers.errors import MemoryLimit, NotOptimal
 from livesvm.solvers.homotopy.batch_update import UndoneOnError
 from livesvm.solvers.homotopy.edit import NO_BATCH, Batch, Work, copy_loss
-from livesvm.solvers.homotopy.follow import follow
 from livesvm.solvers.homotopy.refresh import BLOCK, need_rows, refresh
-from livesvm.solvers.homotopy.run import NO_CHANGES, NO_EXAMPLES, Solve
+from livesvm.solvers.homotopy.run import NO_CHANGES, NO_EXAMPLES, Solve, follow
 from livesvm.solvers.homotopy.solve import TRUSTED, Stage, solve
 from livesvm.solvers.kernels.kernel import times
 from livesvm.solvers.models.base import LiveEstimator
 from livesvm.solvers.models.class_window import ClassWindow
 from livesvm.solvers.models.pair import Pair
 from livesvm.solvers.models.report import UpdateReport
-from livesvm.solvers.problem.snapshot import compact_copy
+from livesvm.solvers.problem.snapshot import compact_copy, sharing_copy
 from livesvm.solvers.problem.state import PathState
 from livesvm.solvers.runtime.compile import compiled, compiled_allocating
 from livesvm.solvers.runtime.interrupt import raise_what_stopped
@@ -139,6 +138,7 @@ def updated_without(
 FEW = 8  # events that most leave with; for so few no example is left out of a walk
 SMALL_PAIR = 600  # examples of a pair of classes all of whose kernel rows take little memory
 SMALL = 2000  # if the window is not larger than this
+SPARE = 64  # examples that may become free on a path that uses what is at hand
 PORTION = 32  # examples that leave between two reports of progress
 
 
@@ -198,7 +198,7 @@ def leave_by_paths(
         report(first, totals.size)
         part, bounds = slice(first, first + PORTION), starts[first : first + PORTION + 1]
         solving = Solve(state)
-        solving.begin_with(state.n_slots, NO_EXAMPLES, indices[: np.diff(bounds).max()], NO_EXAMPLES, NO_CHANGES)
+        solving.begin(state.n_slots, NO_EXAMPLES, indices[: np.diff(bounds).max()], NO_EXAMPLES, NO_CHANGES)
         w, s = solving.opened()
         s.now[0].whole, s.now[0].trusted = FEW if state.n_slots <= SMALL else 0, TRUSTED
         events += _leave_portion(w, s, NO_BATCH, R, indices, bounds, totals[part], models[part], decisions)
@@ -211,6 +211,25 @@ def leave_by_paths(
         events += count
     report(totals.size, totals.size)
     return decisions, events
+
+
+def leave_at_hand(state: PathState, indices: Ints) -> Floats:
+    """Return f of each example of ``indices`` by the model without it, (m,), by paths from the optimum of a classifier.
+
+    The state is not changed, and no kernel row is computed. NaN stands for an example whose path needs another row.
+    """
+    own = sharing_copy(state, SPARE)
+    solving, size, n = Solve(own), int(state.factor.size[0]), state.n_slots
+    solving.begin(n, NO_EXAMPLES, indices[:1], NO_EXAMPLES, NO_CHANGES)
+    w, s = solving.opened()
+    s.now[0].whole, s.now[0].trusted = FEW if n <= SMALL else 0, TRUSTED
+    found, models, starts = np.full(indices.size, np.nan), np.empty((indices.size, n + 1)), np.arange(indices.size + 1)
+    R = state.factor.R[:size, :size]
+    _leave_portion(w, s, NO_BATCH, R, indices, starts, np.full(indices.size, state.total), models, found)
+    raise_what_stopped()
+    for i in np.flatnonzero(~np.isnan(found)):  # f has followed the path, and is computed once more
+        found[i] = state.rows.values[state.rows.row_of[indices[i]], :n] @ models[i, :n] + models[i, n]
+    return found
 
 
 def _cache_rows(state: PathState, indices: Ints) -> None:

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple, cast
 
 import numpy as np
 
-from livesvm.solvers.analyses.leave_one_out.by_path import decisions_by_updates, leave_by_paths
+from livesvm.solvers.analyses.leave_one_out.by_path import decisions_by_updates, leave_at_hand, leave_by_paths
 from livesvm.solvers.analyses.leave_one_out.by_pivots import ModelChanges, leave_by_pivots
 from livesvm.solvers.errors import InvalidInput
 from livesvm.solvers.homotopy.refresh import refresh
@@ -31,6 +31,7 @@ from livesvm.solvers.validation import Key
 Tell = Callable[[int, int], None]  #: takes the work done, and all work
 
 LEAST_OF_A_KIND = 4  #: fewest examples leaving the same losses that share a path to these; else each has an update
+AT_HAND = 24  #: most examples for which separate paths cost less than one tableau
 
 
 class _Standing(NamedTuple):
@@ -40,7 +41,7 @@ class _Standing(NamedTuple):
     weights: Floats
 
 
-class _OfPair(NamedTuple):
+class OfPair(NamedTuple):
     """A pair of classes within a model of several: what paths without an example read of a view."""
 
     of: View
@@ -78,7 +79,7 @@ class _Part:
     def __post_init__(self) -> None:
         self.which = np.zeros(self.own.size, np.int64)
 
-    def know(self, view: View | _OfPair, members: Ints, own: Floats | float) -> None:
+    def know(self, view: View | OfPair, members: Ints, own: Floats | float) -> None:
         """Record the model of ``view`` as the model without each of ``members``, and ``own`` as the decisions."""
         self.own[members], self.which[members] = own, len(self.rows)
         if self.is_kept:
@@ -87,7 +88,7 @@ class _Part:
                 beta = np.insert(beta, members, 0.0)
             self.rows.append(np.append(beta, view.state.b))
 
-    def leave(self, view: View | _OfPair, members: Ints, tell: Tell, *, is_private: bool = True) -> int:
+    def leave(self, view: View | OfPair, members: Ints, tell: Tell, *, is_private: bool = True) -> int:
         """Find the models that lack one of ``members`` each, from the model of ``view``; return the number of events.
 
         If the view is not private, paths are walked on a copy.
@@ -122,7 +123,7 @@ class _Part:
         events = self._walk(view, places[blocked], totals[blocked], tell)
         return events if left is None else events + left.changes
 
-    def _walk(self, view: View | _OfPair, places: Ints, totals: Floats, tell: Tell) -> int:
+    def _walk(self, view: View | OfPair, places: Ints, totals: Floats, tell: Tell) -> int:
         """Find the models that lack one example at ``places`` each, by paths from the model of a private view."""
         state, slots = view.state, view.window.slots
         found = np.empty((places.size, state.n_slots + 1)) if self.is_kept else None
@@ -275,27 +276,28 @@ def leave_each(view: View, members: Ints, tell: Tell, *, is_kept: bool) -> tuple
     return own, events, parts
 
 
-def leave_own(view: View, tell: Tell) -> Floats:
-    """Return each example's leave-one-out decision, (n,), or (n, n_pairs) with 0 for pairs without the example's class.
+def of_pair(view: View, two: Two, members: Ints, arrays: dict[str, Any]) -> OfPair:
+    """Return a pair of classes of a view; ``members`` are its places in the window, and ``arrays`` common to pairs."""
+    window = cast(Any, view.window)
+    pair = window.pairs[two]
+    return OfPair(view, arrays, two, pair.state, _Standing(pair.slot[window.slots[members]], window.weights[members]))
 
-    The losses of the examples must not depend on which examples the window holds. A model is copied only if a path must
-    be followed.
+
+def left_alone(view: View | OfPair, members: Ints, tell: Tell) -> Floats:
+    """Return each example's leave-one-out decision, (m,); ``members`` (m,) are places in the view's window.
+
+    The losses of the examples must not depend on which examples the window holds. Few examples leave by paths that use
+    the kernel rows at hand. A model is copied only if another path must be followed.
     """
-    if not view.pairs:
-        alone = _Part(np.empty(view.model.n_window_), is_kept=False)
-        alone.leave(view, np.arange(alone.own.size), tell, is_private=False)
-        return alone.own
-    y, window = view.window.y, cast(Any, view.window)
-    decisions, there, arrays = np.zeros((y.size, len(view.pairs))), view.both_there, dict[str, Any]()
-    for number, two in enumerate(there):
-        tell(number * y.size // len(there), y.size)
-        members = np.flatnonzero((y == two[0]) | (y == two[1]))
-        pair, part = window.pairs[two], _Part(np.empty(members.size), is_kept=False)
-        slots = pair.slot[window.slots[members]]
-        standing = _OfPair(view, arrays, two, pair.state, _Standing(slots, window.weights[members]))
-        part.leave(standing, np.arange(slots.size), _tell_nothing, is_private=False)
-        decisions[members, view.pairs.index(two)] = -part.own
-    return decisions
+    state, found = view.state, np.full(members.size, np.nan)
+    if members.size <= AT_HAND and state.is_prepared and state.n_free:
+        found = leave_at_hand(state, view.window.slots[members])
+    rest = np.isnan(found)
+    if rest.any():
+        part = _Part(np.empty(view.window.slots.size), is_kept=False)
+        part.leave(view, members[rest], tell, is_private=False)
+        found[rest] = part.own[members[rest]]
+    return found
 
 
 def _leave_kind_by_kind(copy: View, parts: list[_Part], tell: Tell) -> int:
@@ -347,7 +349,7 @@ def _after(tell: Tell, before: int, total: int) -> Tell:
     return lambda done, _: tell(before + done, total)
 
 
-def _may_be_missed(view: View | _OfPair, slots: Ints) -> Bools:
+def _may_be_missed(view: View | OfPair, slots: Ints) -> Bools:
     """Return a mask (m,) that is true for each example of ``slots`` (m,) without which the model may be another one."""
     state, e = view.state, view.state.examples
     if view.total_of(1.0) or (state.intercept and state.n_free == 0):  # b depends on the others too

@@ -84,7 +84,7 @@ def begin(model: LiveEstimator, parameter: Parameter, theta: float, s: float | N
     y, state, order = arrays["y"], compact_copy(view.state, slots), np.arange(slots.size)
     cutoff_rule = view.cutoff_rule()
     reach = cutoff_rule.reach(y, state.examples.f)
-    robust = checked(Robustness(theta, cutoff_rule.default(parameter, reach, y) if s is None else s), ())
+    robust = checked(Robustness(theta, cutoff_rule.default(parameter, reach, view.on_scale(y)) if s is None else s), ())
     view.cutoff_rule(robust.s)
     depth = cutoff_rule.inwards * reach
     has_outliers = bool((depth < cutoff_rule.inwards * robust.s).any())

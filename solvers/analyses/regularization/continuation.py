@@ -10,10 +10,10 @@ import numpy as np
 
 from livesvm.solvers.analyses.regularization.intercept_interval import Tables, centered
 from livesvm.solvers.errors import NotOptimal
-from livesvm.solvers.homotopy.follow import follow
 from livesvm.solvers.homotopy.parametric import track
 from livesvm.solvers.homotopy.piecewise import Changes, Segments, places
 from livesvm.solvers.homotopy.refresh import restore, take_checkpoint
+from livesvm.solvers.homotopy.run import follow
 from livesvm.solvers.models.model_view import View
 from livesvm.solvers.problem.state import PathState, are_free
 from livesvm.solvers.runtime.progress import Teller

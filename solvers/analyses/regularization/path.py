@@ -202,7 +202,7 @@ class RegularizationPath(Optima):
         if self.parameter == "nu":
             targets = np.ones(len(rows)) if y is None else validation.vector(y, len(rows), field="y")
         else:
-            targets = self._view.targets(y, len(rows))
+            targets = self._view.on_scale(self._view.targets(y, len(rows)))
         return self._view.scaled(rows), targets
 
     def _kernel_columns(self, rows: Features) -> Floats:

@@ -3,6 +3,8 @@
 For each encoding of the columns, the kernel widths with the largest evidence are found (see ``relevance``). For a
 regression the encoding with the largest evidence is chosen. The search for the largest evidence also finds the
 variances of f and of the noise, from which C and epsilon follow; C is that for Laplacian noise with the same deviation.
+Skewed targets are learnt as logarithms if the error of held-out examples, in units of y, is then less by more than its
+standard error.
 For a classifier, the encoding and C are chosen by cross-validation, along a path over C in each fold. The loss of
 held-out decisions is their log loss, after one sigmoid has turned them into probabilities [Platt 1999], plus twice the
 share of wrong labels. The log loss distinguishes settings that give the same labels; the share of wrong labels is what
@@ -29,8 +31,9 @@ from livesvm.solvers.analyses.tuning.stepwise import FoldWorkspace
 from livesvm.solvers.errors import InvalidInput
 from livesvm.solvers.kernels import nystroem
 from livesvm.solvers.kernels.kernel import Kernel
-from livesvm.solvers.models import feature_scale, scaling
+from livesvm.solvers.models import feature_scale, scaling, target_scale
 from livesvm.solvers.models.model_view import View
+from livesvm.solvers.models.target_scale import unit_of, worth_a_try
 from livesvm.solvers.pu.held_out import FEWEST, LAM, Folds
 from livesvm.solvers.runtime.interrupt import check
 from livesvm.solvers.runtime.types import Bools, Floats, Ints
@@ -65,7 +68,7 @@ class TunedParameters:
     Attributes
     ----------
     parameters : dict
-        What ``change`` takes: C, gamma, epsilon, columns and components, as far as they were asked for.
+        What ``adopt`` takes: C, gamma, epsilon, target_scale, columns and components, as far as they were asked for.
     loss : float
         Of held-out examples: mean log loss and twice the share of wrong labels, or the error of the task, in its units;
         of positive and unlabelled examples the estimated risk, which chance may make negative.
@@ -150,11 +153,15 @@ class Parameters(NamedTuple):
     gamma: float
     columns: TableColumns | None
     epsilon: float | None = None  #: of regression
+    target_scale: str = "none"  #: of regression
+    target_unit: float = 1.0  #: units of y in one of that scale
 
     def document(self) -> dict[str, Any]:
-        """Return the parameters as arguments of ``change``."""
+        """Return the parameters as arguments of ``adopt``."""
         found: dict[str, Any] = {"C": self.C, "gamma": self.gamma}
         found |= {} if self.epsilon is None else {"epsilon": self.epsilon}
+        if self.target_scale != "none":
+            found |= {"target_scale": self.target_scale, "target_unit": self.target_unit}
         return found if self.columns is None else found | {"columns": self.columns.documents()}
 
 
@@ -197,17 +204,24 @@ class _TableWindow:
         self.y = model._learnt.y[some]
         self.columns: TableColumns | None = model.columns_ if model.columns is not None else None
         epsilon = float(model.epsilon_) if hasattr(model, "epsilon_") else None
+        scale = model.target_scale_
+        #: a scale of targets that was given, or that the cutoffs of robust losses are on, which stays
+        self.fixed_scale: str | None = None if getattr(model, "_may_end_scale", False) else scale
         is_given = not isinstance(model.gamma, str)
         #: gamma where a number was given, which stays
         self.fixed: float | None = float(model.gamma_) if is_given else None
-        self.present = Parameters(float(model.C_), float(model.gamma_), self.columns, epsilon)
+        self.present = Parameters(
+            float(model.C_), float(model.gamma_), self.columns, epsilon, scale, unit_of(scale, self.y)
+        )
 
     @property
     def defaults(self) -> Parameters:
         """The parameters that the model would have by default, except that numbers given by its user stay."""
         columns, epsilon = None if self.columns is None else default_columns(self.columns), self.present.epsilon
         gamma = self.fixed or scaling.gamma(self.features(columns)[0], self.weights)
-        return Parameters(1.0, gamma, columns, 0.1 if isinstance(vars(self.model).get("epsilon"), str) else epsilon)
+        epsilon = 0.1 if isinstance(vars(self.model).get("epsilon"), str) else epsilon
+        kind = self.fixed_scale or "none"
+        return Parameters(1.0, gamma, columns, epsilon, kind, unit_of(kind, self.y))
 
     def judged(self, loss_of: Callable[[Parameters], float], loss: float, found: Parameters) -> TunedParameters:
         """Return the parameters of least loss: those ``found`` with ``loss``, the present ones, or the defaults."""
@@ -405,31 +419,44 @@ def _loss_of(folds: _Folds, window: _TableWindow, given: Parameters) -> float:
 
 
 def _of_values(window: _TableWindow) -> TunedParameters:
-    t = outputs_of(window.y, classes=False)
+    parts = splits(window.y, "k_fold", FEWER, classes=False)
+    best = _most_evident(window, window.fixed_scale or "none")
+    errors = _errors_of(window, parts, best)
+    if window.fixed_scale is None and (kind := worth_a_try(window.y)) != "none":
+        scaled = _most_evident(window, kind)
+        of_scaled = _errors_of(window, parts, scaled)
+        less = errors - of_scaled
+        if less.mean() > less.std() / math.sqrt(less.size):
+            best, errors = scaled, of_scaled
+    return window.judged(lambda given: float(_errors_of(window, parts, given).mean()), float(errors.mean()), best)
+
+
+def _most_evident(window: _TableWindow, kind: str) -> Parameters:
+    """Return the parameters of largest evidence for targets on a scale of this kind."""
+    y = target_scale.learnt(kind, window.y)
+    t = outputs_of(y, classes=False)
     rough, fine = spread_evenly(window.n, ROUGH), spread_evenly(window.n)
     every_way = [columns for some in window.ways() for columns in some]
     found, columns, X, places = window.likeliest(every_way, t, rough, None)
     if fine.size > rough.size:
         found = evidence(X[fine], places, t[fine], iterations=LATER, start=found, fixed=window.fixed)
-    deviation, noise = float(window.y.std()) or 1.0, math.sqrt(found.noise)
+    deviation, noise = float(y.std()) or 1.0, math.sqrt(found.noise)
     C, epsilon = LAPLACE * found.signal / noise * deviation, OF_NOISE * noise * deviation
     if not isinstance(window.model.epsilon, str):
         epsilon = float(window.model.epsilon)
-    best = Parameters(C, *window.with_widths(columns, found.widths), epsilon)
-    parts = splits(window.y, "k_fold", FEWER, classes=False)
-    return window.judged(lambda given: _error_of(window, parts, given), _error_of(window, parts, best), best)
+    return Parameters(C, *window.with_widths(columns, found.widths), epsilon, kind, unit_of(kind, window.y))
 
 
-def _error_of(window: _TableWindow, parts: list[Split], given: Parameters) -> float:
-    """Return the mean error of held-out examples for the parameters ``given``, in units of y."""
+def _errors_of(window: _TableWindow, parts: list[Split], given: Parameters) -> Floats:
+    """Return the errors of all held-out examples, (n,), for the parameters ``given``, in units of y."""
     X, _ = window.features(given.columns)
-    of_kernel = {"gamma": given.gamma, "components": given_rank(window.model)}
-    model = window.model._like(C=given.C, epsilon=given.epsilon, columns=None, scale="none", **of_kernel)
-    wrong = []
-    for learnt, judging in parts:
-        model.fit(X[learnt], window.y[learnt], sample_weight=window.weights[learnt])
-        wrong.append(model._error(model.predict(X[judging]), window.y[judging]) * judging.size)
-    return float(sum(wrong) / sum(judging.size for _, judging in parts))
+    named = {name: getattr(given, name) for name in ("C", "gamma", "epsilon", "target_scale")}
+    model = window.model._like(**named, columns=None, scale="none", components=given_rank(window.model))
+    errors = []
+    for seen, judging in parts:
+        model.fit(X[seen], window.y[seen], sample_weight=window.weights[seen])
+        errors.append(model.errors_of(model.predict(X[judging]), window.y[judging]))
+    return np.concatenate(errors)
 
 
 # -- positive and unlabelled examples ----------------------------------------------------------------------------------

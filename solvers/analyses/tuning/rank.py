@@ -51,13 +51,11 @@ def choose_rank(model: Any, given: dict[str, Any], X: Floats, y: Any, weights: F
 
 def _errors(model: Any, X: Floats, y: Any, weights: Floats, parts: list[Split]) -> Floats:
     """Return the errors (m,) of held-out examples, fold after fold, each in the unit of the model's error."""
-    prices, found = model._prices, []
+    found = []
     for learnt, judging in parts:
         check()
-        f, truth = model.fit(X[learnt], y[learnt], sample_weight=weights[learnt]).predict(X[judging]), y[judging]
-        found.append(
-            1.0 * (f != truth) if prices is None else np.maximum(prices[0] * (truth - f), prices[1] * (f - truth))
-        )
+        said, truth = model.fit(X[learnt], y[learnt], sample_weight=weights[learnt]).predict(X[judging]), y[judging]
+        found.append(1.0 * (said != truth) if model._prices is None else model.errors_of(said, truth))
     return np.concatenate(found)
 
 

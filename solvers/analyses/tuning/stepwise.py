@@ -14,7 +14,7 @@ import numpy as np
 
 from livesvm.solvers.active_set.degeneracy import clear
 from livesvm.solvers.active_set.exits import Exit
-from livesvm.solvers.active_set.workspace import Walk, new_counters, whole_walk
+from livesvm.solvers.active_set.workspace import NO_FLAGS, NO_MEMBERS, Walk, new_counters
 from livesvm.solvers.homotopy.edit import NO_BATCH, Batch, Progress, Work
 from livesvm.solvers.homotopy.refresh import compute_f
 from livesvm.solvers.homotopy.run import NO_CHANGES, PathWorkspace
@@ -76,8 +76,8 @@ class FoldWorkspace:
         now[0].mean_diagonal = float(self.examples.diagonal[:n].mean()) or 1.0
         now[0].count, now[0].allowance, now[0].trusted = n, math.inf, TRUSTED
         watch(counters[1], 0)
-        arrays = (self.examples, self.motion, self.factor)
-        w = whole_walk(n, intercept, arrays, (K, self.every_example), self.scratch, counters)
+        own, rows = (n, n, intercept, self.examples, self.motion, self.factor), (K, self.every_example)
+        w = Walk(*own, *rows, K, NO_FLAGS, NO_MEMBERS, *rows, self.scratch, *counters)  # type: ignore[arg-type]
         s = self.buffers.work(now, NO_CHANGES, (self.every_example, self.used))
         steps = Steps(losses.n_kinks, losses.kinks, losses.levels, C, self.random, every_example)
         out = np.empty((C.size, K.shape[1] - n))

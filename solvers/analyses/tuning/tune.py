@@ -18,7 +18,7 @@ from livesvm.solvers.analyses.regularization.path import regularization_path
 from livesvm.solvers.analyses.tuning.folds import Fold, Judge, Split, folds_of, splits
 from livesvm.solvers.analyses.tuning.stepwise import FoldWorkspace
 from livesvm.solvers.errors import InvalidInput
-from livesvm.solvers.kernels.table import has_gamma
+from livesvm.solvers.kernels.kernel import has_gamma
 from livesvm.solvers.models import scaling
 from livesvm.solvers.models.model_view import View
 from livesvm.solvers.runtime.html import html_of

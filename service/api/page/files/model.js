@@ -89,7 +89,8 @@ function tuned({ tuning }) {
   const found = tuning?.chosen;
   if (!found) return tuning && "itself, from 40 examples on";
   const kept = found.changes ? "" : ", kept what it had";
-  const values = Object.entries(found.parameters).map(([name, value]) => `${name} ${value === null ? "none" : short(value)}`).join(", ");
+  const valued = (value) => (value === null ? "none" : typeof value === "string" ? value : short(value));
+  const values = Object.entries(found.parameters).map(([name, value]) => `${name} ${valued(value)}`).join(", ");
   return `itself, at version ${count(found.version)} (${found.reason})${kept}: ${values}, loss ${written(found.loss)}, with defaults ${written(found.defaults)}`;
 }
 
@@ -131,7 +132,7 @@ function known(now) {
   const names = KERNELS[now.kernel.name] ?? Object.keys(now.kernel).filter((name) => name !== "name");
   return facts({ State: now.warnings?.some((one) => one.name === "untrained") ? `${now.state}, untrained` : now.state, Task: now.task, Kernel: [now.kernel.name, ...names.map((name) => `${name} ${written(now.kernel[name])}`)].join(", "),
     Tunes: tuned(now), "gamma in use": now.gamma == null ? null : short(now.gamma), Scale: now.scale === "none" ? null : now.scale, Components: now.components,
-    Classes: now.classes?.map(({ label, n_examples: n }) => `${label}: ${count(n)}`).join(", "), C: now.C && short(now.C), Loss: now.loss, epsilon: now.epsilon, quantile: now.quantile, nu: now.nu, prior: priorOf(now),
+    Classes: now.classes?.map(({ label, n_examples: n }) => `${label}: ${count(n)}`).join(", "), C: now.C && short(now.C), Loss: now.loss, epsilon: now.epsilon, "Scale of y": now.target_scale === "none" ? null : now.target_scale, quantile: now.quantile, nu: now.nu, prior: priorOf(now),
     Version: count(now.version), Features: now.n_features && count(now.n_features), "Support vectors": count(now.n_support),
     [now.record?.confusion ? "Right before learning" : "Error before learning"]: recorded(now),
     Drift: now.drift && (now.drift.alarm ? "alarm" : `none found, error before learning ${now.drift.error === null ? "–" : short(now.drift.error)}`), Waiting: count(now.queue_depth), Durability: now.durability, "Last update": ago(now.updated_at) });

@@ -1,0 +1,144 @@
+"""Leave-one-out margins of a classifier's window, which may begin from those of an earlier window.
+
+The margin of an example is the decision for its label against another class. Without the example it is less, by its
+*own part*. After an update, the decisions are those of now, and own parts are kept: a path is followed only for an
+example that has no own part yet, and enough influence to be in doubt without it. An own part shrinks with the
+coefficient, as both reach 0 together.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from itertools import repeat
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from livesvm.solvers.analyses.leave_one_out.models_without import OfPair, left_alone, of_pair
+from livesvm.solvers.kernels.function import FunctionKernel
+from livesvm.solvers.kernels.kernel import Kernel
+from livesvm.solvers.models.model_view import View
+from livesvm.solvers.problem.state import are_free
+from livesvm.solvers.runtime.cached import cached_property
+from livesvm.solvers.runtime.types import Floats, Ints
+from livesvm.solvers.sparse import SparseRows, as_scipy
+from livesvm.solvers.validation import Key
+
+SAME = 1e-9  #: relative difference of two sums of features below which the features are the same
+RENEWED = 0.5  #: share of a problem's examples with influence beyond which all their own parts are computed again
+
+
+@dataclass(frozen=True)
+class OwnParts:
+    """The own parts of a window's examples, with what shows whether an example is still the same, and its neighbours.
+
+    Columns of (n, n_classes - 1) are for the other classes in order.
+    """
+
+    kernel: Kernel
+    classes: NDArray[Any]
+    keys: list[Key]
+    places: Ints  #: (n,) class numbers
+    marks: Floats  #: (n,) a sum of the features, with irregular weights
+    costs: Floats  #: (n, n_classes - 1) largest coefficients
+    own: Floats  #: (n, n_classes - 1) by how much each example raises its margin; NaN: not known
+    beta: Floats  #: (n, n_classes - 1) sizes of the coefficients at that time
+    age: Ints  #: (n, n_classes - 1) rankings since that time; -1: no path was followed, as none can put it in doubt
+    better: Ints = field(default_factory=lambda: np.empty(0, np.int64))  #: (n,) classes of ``nearest``
+    nearest: Ints = field(default_factory=lambda: np.empty((0, 0), np.int64))  #: (n, m) places, -1: none
+    reach: Floats = field(default_factory=lambda: np.empty(0))  #: (n,) distance of the last of these
+
+    @cached_property
+    def place_of(self) -> dict[Key, int]:
+        """The place of each key in the window."""
+        return dict(zip(self.keys, range(len(self.keys)), strict=True))
+
+
+class Problem(NamedTuple):
+    """The examples of two classes in a window: their ``places``, the first class's first, and columns of margins."""
+
+    places: Ints
+    columns: Ints
+    signs: Floats  #: of decisions for the label
+    of: View | OfPair
+
+
+def _problems(view: View, places: Ints) -> Iterator[Problem]:
+    """Yield the problem of each pair of classes that both have examples."""
+    arrays = dict[str, Any]()
+    for a, b in view.both_there or [(0, 1)]:
+        both = np.flatnonzero((places == a) | (places == b))
+        is_first = places[both] == a
+        of = of_pair(view, (a, b), both, arrays) if view.pairs else view
+        yield Problem(both, np.where(is_first, b - 1, a), np.where(is_first, -1.0, 1.0), of)
+
+
+def held_margins(
+    view: View, places: Ints, keys: list[Key], before: OwnParts | None, tell: Callable[[int, int], None]
+) -> tuple[Floats, OwnParts | None, Ints]:
+    """Return margins without each example, (n, n_classes - 1), own parts, and the places in ``before``, -1: not there.
+
+    The losses of an example must not depend on which examples the window holds, and each pair of classes must have a
+    free example. Own parts are None for a kernel of which features do not tell whether two examples are the same.
+    """
+    n, n_classes, classes = places.size, len(view.labels), np.asarray(view.model.classes_)  # type: ignore[attr-defined]
+    shape = n, n_classes - 1
+    ahead, beta, costs, counts = np.full(shape, np.inf), np.zeros(shape), np.zeros(shape), np.zeros(shape, np.bool_)
+    problems = list(_problems(view, places))
+    for both, columns, signs, of in problems:
+        e, slots, at = of.state.examples, of.window.slots, (both, columns)
+        ahead[at], beta[at] = signs * e.f[slots], np.abs(e.beta[slots])
+        costs[at] = e.levels[slots, 0] - e.levels[slots, 1]
+        counts[at] = (beta[at] != 0.0) | are_free(e.segment[slots])
+    kernel, was = view.window.kernel, np.full(n, -1)
+    marks = _marks(view) if kernel.gram is None and not isinstance(kernel, FunctionKernel) else None
+    own, then, age = np.full(shape, np.nan), beta.copy(), np.zeros(shape, np.int64)
+    is_known = before is not None and view.robustness is None and before.kernel == kernel
+    if marks is not None and before is not None and is_known and np.array_equal(before.classes, classes):
+        place_of = before.place_of
+        was = np.array(list(map(place_of.get, keys, repeat(-1))), np.int64)
+        was[(before.places[was] != places) | (np.abs(before.marks[was] - marks) > SAME * np.abs(marks))] = -1
+        same = (was >= 0)[:, None] & (np.abs(before.costs[was] - costs) <= SAME * costs)
+        own, then = np.where(same, before.own[was], np.nan), np.where(same, before.beta[was], beta)
+        age = np.where(same, before.age[was] + 1, 0)
+    least = ahead - _most_own(view) * beta  # no path leads below that
+    needed = counts if before is None else counts & (least < 0.0)
+    shrunk = own * np.minimum(1.0, np.divide(beta, then, out=np.ones(shape), where=then > 0.0))
+    for number, (both, columns, signs, of) in enumerate(problems):
+        tell(number * n // len(problems), n)
+        at = both, columns
+        missing = np.flatnonzero(needed[at] & np.isnan(own[at]))
+        if missing.size > RENEWED * np.count_nonzero(counts[at]):
+            missing = np.flatnonzero(counts[at])
+        if missing.size:
+            at = both[missing], columns[missing]
+            found = left_alone(of, missing, tell if len(problems) == 1 else lambda *_: None)
+            shrunk[at] = own[at] = ahead[at] - signs[missing] * found
+            then[at], age[at] = beta[at], 0
+    is_open = counts & np.isnan(own)
+    margins, age = ahead - np.where(counts & ~is_open, shrunk, 0.0), np.where(counts, age, 0)
+    age[is_open] = -1
+    if marks is None:
+        return margins, None, was
+    return margins, OwnParts(kernel, classes, keys, places, marks, costs, own, then, age), was
+
+
+def _most_own(view: View) -> float:
+    """Return the largest own part of an example, per unit of its coefficient.
+
+    That is a squared distance in the kernel's space to the free examples [Vapnik & Chapelle 2000], or without an
+    intercept to the origin.
+    """
+    if view.window.kernel.is_of_distances:
+        return 2.0
+    return 4.0 * float(view.window.diagonal.max())
+
+
+def _marks(view: View) -> Floats:
+    """Return a sum of each example's features with irregular weights, (n,), which tells two examples apart."""
+    XT = view.window.store.columns(view.window.slots)
+    width = view.window.store.n_features
+    weights = np.sin(np.arange(1.0, width + 1.0) ** 2)
+    return np.asarray(as_scipy(XT) @ weights if isinstance(XT, SparseRows) else weights @ XT)
