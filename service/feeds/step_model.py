@@ -72,15 +72,21 @@ class _LossesOf(NamedTuple):
     is_direction: bool
     epsilon: float
     quantiles: tuple[float, ...]
+    components: int | None  #: landmarks of their kernel
 
 
 def _losses_of(spec: FeedSpec, core: float) -> _LossesOf:
     epsilon = EPSILON * core if spec.epsilon == "auto" else spec.epsilon
-    return _LossesOf(spec.task == "direction", epsilon, spec.levels)
+    return _LossesOf(spec.task == "direction", epsilon, spec.levels, spec.components)
 
 
 def _made(losses: _LossesOf, recipe: Recipe) -> Models:
-    common: dict[str, Any] = {"C": recipe.C, "gamma": recipe.gamma, "cache_mb": CACHE_MB}
+    common: dict[str, Any] = {
+        "C": recipe.C,
+        "gamma": recipe.gamma,
+        "cache_mb": CACHE_MB,
+        "components": losses.components,
+    }
     if losses.is_direction:
         return [LiveSVC(classes=(-1.0, 1.0), **common)]
     pinballs = (LiveSVR(loss="pinball", quantile=q, **common) for q in losses.quantiles)
@@ -286,7 +292,8 @@ class StepModel:
     def held_bytes(self) -> int:
         """The memory of all arrays in bytes."""
         if self._cool is not None:  # all have the same examples
-            return KEPT_BYTES * len(self._cool.arrays) * len(self._cool.arrays[0]["keys"])
+            landmarks: int = sum(arrays["landmarks"].nbytes for arrays in self._cool.arrays if "landmarks" in arrays)
+            return KEPT_BYTES * len(self._cool.arrays) * len(self._cool.arrays[0]["keys"]) + landmarks
         return sum(model.held_bytes for model in self._models)
 
     def to_arrays(self) -> dict[str, Any]:
@@ -362,7 +369,8 @@ def _small(arrays: dict[str, Any]) -> dict[str, Any]:
 
 def _is_slidable(arrays: Mapping[str, Any]) -> bool:
     """Say whether ``slide`` can update a model from its arrays: few examples, weights of one, stored decisions."""
-    return len(arrays["keys"]) <= LARGEST and arrays["sample_weight"] is None and "f" in arrays
+    is_plain = arrays["sample_weight"] is None and "f" in arrays and "landmarks" not in arrays
+    return len(arrays["keys"]) <= LARGEST and is_plain
 
 
 def _note(arrays: dict[str, Any], now: Standing) -> None:
@@ -383,5 +391,5 @@ def _whole(arrays: Mapping[str, Any]) -> dict[str, Any]:
 def model_parameters(model: LiveSVR | LiveSVC) -> tuple[str, ...]:
     """Return the names of the constructor's parameters for a model of this kind."""
     if isinstance(model, LiveSVC):
-        return ("C", "gamma", "cache_mb", "classes")
-    return ("C", "gamma", "cache_mb", "epsilon", "loss", "quantile")
+        return ("C", "gamma", "cache_mb", "components", "classes")
+    return ("C", "gamma", "cache_mb", "components", "epsilon", "loss", "quantile")

@@ -89,7 +89,7 @@ class LiveSVR(WithPaths):
         cache_mb: float = 512,
         scale: str = "none",
         columns: Any = None,
-        components: int | None = None,
+        components: int | str | None = None,
         shrinking: bool = True,
         tol: float = 1e-3,
         cache_size: float = 200,

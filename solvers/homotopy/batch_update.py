@@ -158,7 +158,7 @@ def fill(state: PathState, X: Features, losses: Losses, total: float, by_path: b
     ------
     NotOptimal, NotPositiveSemidefinite, MemoryLimit : neither way leads to an optimum
     """
-    if by_features.is_for(state, X, X.shape[0]):
+    if by_features.is_for(state, X, X.shape[0], fills=True):
         try:
             with UndoneOnError(state):
                 return by_features.fill(state, dense(X), losses, total)
