@@ -811,8 +811,9 @@ class Forecaster:
             if is_judged and (values := self._values(made_at)).size:
                 self.blends[i].learn(values, made_at, forecast.experts, low, actual)
             below, above, made = forecast.low, forecast.high, (reading.slot, reading.time, forecast.made_at, value)
-            said = [math.nan if one is None else one for one in (below, above, model)]
-            scored = ScoredForecast(*made, *said[:2], actual, last, seasonal, change, said[2], weekly, mix)
+            ends = math.nan if below is None else below, math.nan if above is None else above
+            alone = math.nan if model is None else model
+            scored = ScoredForecast(*made, *ends, actual, last, seasonal, change, alone, weekly, mix)
             self._due_scores[i].append(scored)
             self._scored.append((forecast.step, scored))
             held = self.bands[i]

@@ -61,8 +61,8 @@ class State(Protocol):
     def held_bytes(self) -> int:
         """The bytes of the whole state in memory."""
 
-    def cool(self) -> None:
-        """Free the caches, which the next call rebuilds."""
+    def cool(self) -> int:
+        """Free the caches, which the next call rebuilds; return the bytes that are still held."""
 
     def encode(self) -> bytes:
         """Return the bytes of a snapshot of the whole state."""

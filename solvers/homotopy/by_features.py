@@ -23,6 +23,7 @@ from livesvm.solvers.homotopy.optimality import audited
 from livesvm.solvers.homotopy.run import NO_EXAMPLES, Trace, follow
 from livesvm.solvers.homotopy.tolerances import SETTINGS
 from livesvm.solvers.homotopy.warm_start import near_state
+from livesvm.solvers.kernels.nystroem import ProjectedKernel
 from livesvm.solvers.problem.piecewise_linear import Losses, leaving
 from livesvm.solvers.problem.state import Examples, PathState, are_free, empty_examples, is_free
 from livesvm.solvers.runtime.compile import compiled, compiled_allocating

@@ -267,7 +267,7 @@ def weighted(X: PassRows, beta: Floats, d: int) -> Floats:
         return beta @ X.dense
     w = np.zeros(d)
     for j in np.flatnonzero(beta):
-        add(X, j, beta[j], w)
+        add(X, int(j), beta[j], w)
     return w
 
 

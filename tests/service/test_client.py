@@ -99,7 +99,7 @@ def test_a_large_update_is_sent_in_few_bytes(
     assert found[0] == found[1]
     monkeypatch.setattr(requests, "PACKED", 20)
     for unlike in ({"keys": [*range(39), "a"]}, {"remove": {"older_than": 3.0}}, {"tags": [None] * 40}):
-        assert requests.update("m", X, y, **unlike).headers["content-type"] == "application/json"  # type: ignore[arg-type]
+        assert requests.update("m", X, y, **unlike).headers["content-type"] == "application/json"
 
 
 def test_going_back(service: ServiceProcess, make: Make) -> None:
