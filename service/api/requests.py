@@ -229,8 +229,12 @@ class UpdateRequest(Request):
     def command(self) -> commands.Update:
         """Convert the request to an update command for the model."""
         add, remove = self.add, self.remove
+        batch = None
+        if add is not None:
+            columns = add.y, add.keys, add.weights, add.times, add.tags
+            batch = commands.batch_of(add.X if add.rows is None else add.rows, *columns)
         return commands.Update(
-            None if add is None else commands.batch_of(add.features, add.y, add.keys, add.weights, add.times, add.tags),
+            batch,
             None if remove is None else commands.Removal(remove.keys, remove.oldest, remove.older_than),
             self._edits() if self.model_fields_set - {"add", "remove"} else None,
             "refuse" if add is None else add.on_repeat,

@@ -26,7 +26,8 @@ def of_model(
 ) -> Any:
     """Test whether the data in a model's window have changed, and show remedies; with --apply, apply the best one."""
     answer = client.drift(model, false_alarms=false_alarms, newest=newest)
-    short = {name: answer[name] for name in ("version", "false_alarms")} | _short(answer)
+    known = ("version", "target_scale", "false_alarms")
+    short = {name: answer[name] for name in known if name in answer} | _short(answer)
     if apply and answer["remedy"] is not None:
         answer["applied"] = client.update(model, **answer["remedy"]["update"])
         short["applied"] = answer["applied"]["version"]

@@ -42,6 +42,7 @@ OF_FEEDS: dict[str, tuple[str, str]] = {
     "C": (VALUE, "Cost of an error, or auto."),
     "gamma": (VALUE, "Of the kernel, or auto."),
     "epsilon": (VALUE, "Half width of the tube without loss, or auto."),
+    "components": (VALUE, "Landmarks of a kernel of that rank, for windows of thousands."),
     "recipes": (VALUE, "Chosen settings of each step, as JSON."),
     "on_drift": (TEXT, "announce, or choose settings again."),
     "batch": (VALUE, "Most readings of one call that are learnt at once."),

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import csv
 import json
+import sys
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -47,6 +48,8 @@ def read(
     columns: Sequence[str] | None = None,
     target: str | None = None,
     key: str | None = None,
+    *,
+    learns: bool = False,
 ) -> Examples:
     """Read the examples in a file in the format that its extension names; raises OSError or ValueError.
 
@@ -55,13 +58,20 @@ def read(
     given : options of :mod:`.readings` that describe a table
     columns : names of the model's columns; empty: not known yet; None: the model takes numbers without names
     target, key : names of a table's columns of targets and keys, if not ``y`` and ``key``
+    learns : whether rows of a table with named columns are left out, with a note, if they have no target
     """
     reader = _READERS.get(path.suffix.lower())
     try:
         if reader is not None:
             return reader(path)
         table = ExampleTable(path, given, columns, target, key)
-        return table.examples(table.found.rows())
+        at, rows = table.roles.get("y"), [*table.found.rows()]
+        if not learns or at is None or columns is None:
+            return table.examples(rows)
+        with_target = [row for row in rows if row[at]]
+        if left_out := len(rows) - len(with_target):
+            print(f"livesvm: {path}: {left_out} rows without a target are left out", file=sys.stderr)
+        return table.examples(with_target)
     except InvalidInput as error:
         places = {"row": error.row, "column": error.column}
         where = "".join(f"{name} {at + 1}: " for name, at in places.items() if at is not None)

@@ -52,7 +52,7 @@ def update(
 ) -> Any:
     """Add, remove and relabel examples of a model, along one path, completely or not at all."""
     removal = _removal(remove, remove_oldest)
-    found = None if file is None else of_model(client, model, file, given, target, key_column)
+    found = None if file is None else of_model(client, model, file, given, target, key_column, learns=True)
     if dry_run:
         return first_examples(found)
     added: dict[str, Any] = {} if found is None else vars(found)
@@ -93,7 +93,7 @@ def what_if(
             raise typer.BadParameter("an erasure is weighed alone")
         change: dict[str, Any] = {"erase": {name: given for name, given in erased.items() if given}}
     else:
-        added = {} if file is None else vars(of_model(client, model, file, given, target, key_column))
+        added = {} if file is None else vars(of_model(client, model, file, given, target, key_column, learns=True))
         change = {**added, "remove": _removal(remove, remove_oldest), "decay": decay, "C": C}
     answer = client.what_if(
         model, None if rows is None else of_model(client, model, rows, given, target, key_column).X, **change
@@ -199,7 +199,14 @@ def first_examples(found: Examples | None) -> Told:
 
 
 def of_model(
-    client: Client, model: str, file: Path, given: dict[str, Any], target: str | None = None, key: str | None = None
+    client: Client,
+    model: str,
+    file: Path,
+    given: dict[str, Any],
+    target: str | None = None,
+    key: str | None = None,
+    *,
+    learns: bool = False,
 ) -> Examples:
     """Read the examples in a file, with the model's columns, or its number of sparse features."""
     from livesvm.service.cli import files
@@ -207,7 +214,7 @@ def of_model(
     described = client.model(model)
     columns = described["columns"]
     names = [] if columns == "auto" else columns and [one["name"] for one in columns]
-    found = files.read(file, given, names, target, key)
+    found = files.read(file, given, names, target, key, learns=learns)
     return replace(found, X=files.as_wide(found.X, described["n_features"]))
 
 

@@ -40,7 +40,7 @@ def create(
     gamma: Annotated[float | None, typer.Option(help="Of all kernels but linear.")] = None,
     C: Annotated[float | None, typer.Option("--C", help="Cost of an error.")] = None,
     components: Annotated[
-        int | None, typer.Option(help="Rank of the kernel, for windows with thousands on the margin.")
+        str | None, typer.Option(help="Rank of the kernel, for windows with thousands on the margin; or auto.")
     ] = None,
     target_scale: Annotated[
         Literal["none", "log", "log1p", "auto"] | None,
@@ -72,7 +72,7 @@ def create(
     if gamma is not None:
         asked["kernel"]["gamma"] = gamma
     if components is not None:
-        asked["components"] = components
+        asked["components"] = int(components) if components.isdecimal() else components
     if label:
         asked["labels"] = _labels(label)
     if max_examples is not None:

@@ -255,13 +255,13 @@ def shared_row(layout: RowLayout, newest: Floats, reading: Reading) -> Floats:
     out = np.empty(layout.shared)
     n, at = len(layout.lags), layout.ends.size
     out[:at] = newest[layout.ends]
-    out[n] = _mean(out[:n])
+    out[n] = float(np.add.reduce(out[:n])) / n  # as NumPy computes the mean, but faster
     for name, width in layout.rolling:
         out[at] = _STATISTICS[name](newest[-width:])
         at += 1
     if layout.spread:
         last = newest[-layout.spread :]
-        mean = _mean(last)
+        mean = float(np.add.reduce(last)) / last.size
         out[at : at + SPREADS] = _std(last, mean), np.minimum.reduce(last) - mean, np.maximum.reduce(last) - mean
         at += SPREADS
     out[at:] = reading.values[1 : 1 + layout.others]
@@ -276,7 +276,7 @@ def _mean(x: Floats) -> float:
 def _std(x: Floats, mean: float) -> float:
     off = x - mean
     off *= off
-    return math.sqrt(_mean(off))
+    return math.sqrt(float(np.add.reduce(off)) / off.size)
 
 
 _STATISTICS: dict[str, Callable[[Floats], float]] = {

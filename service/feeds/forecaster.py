@@ -386,7 +386,7 @@ class Forecaster:
         assert self.rows is not None
         return model_selection.examples(self.spec, self.rows, step, self.models[step].recipe.represent, ordinals)
 
-    def _targets(self, step: int, ordinals: Sequence[int] | Ints) -> Floats:
+    def _targets(self, step: int, ordinals: Ints) -> Floats:
         assert self.rows is not None
         return model_selection.targets(self.spec, self.rows, step, self.models[step].recipe.represent, ordinals)
 
@@ -444,7 +444,7 @@ class Forecaster:
             for n in new:
                 rows.learnt[n % rows.size, i] = True
             out[i] = found + self._level(i, *row)
-        if self.readings - self.looked_at >= max(1, self.spec.window // LOOKS):
+        if self.readings - self.looked_at >= (self.spec.window // LOOKS or 1):
             self._look()  # which may change the newest row, too
             out = self.predict([newest])[0]
         return out
@@ -564,9 +564,11 @@ class Forecaster:
 
     def _values(self, slot: int) -> Floats:
         """Return the history of the target up to a slot, adjusted for level shifts."""
-        held = min(self.history.count, self.history.longest)
-        found: Floats = self.history.newest(held)[: max(0, held - (self.entered - slot))]
-        return self.plausibility.levelled(found, slot)
+        held, back = min(self.history.count, self.history.longest), self.entered - slot
+        found = self.history.newest(held)
+        if back:
+            found = found[: held - back if held > back else 0]
+        return self.plausibility.levelled(found, slot) if self.plausibility.shifts else found
 
     def chosen(self) -> list[dict[str, Any]]:
         """Return the recipe of each step; empty while the window fills."""
@@ -808,14 +810,14 @@ class Forecaster:
             is_judged = not self.plausibility.has_shifted(made_at, reading.slot)
             if is_judged and (values := self._values(made_at)).size:
                 self.blends[i].learn(values, made_at, forecast.experts, low, actual)
-            band, made = Band(forecast.low, forecast.high), (reading.slot, reading.time, forecast.made_at, value)
-            ends = _or_nan(band.low), _or_nan(band.high)
-            scored = ScoredForecast(*made, *ends, actual, last, seasonal, change, _or_nan(model), weekly, mix)
+            below, above, made = forecast.low, forecast.high, (reading.slot, reading.time, forecast.made_at, value)
+            said = [math.nan if one is None else one for one in (below, above, model)]
+            scored = ScoredForecast(*made, *said[:2], actual, last, seasonal, change, said[2], weekly, mix)
             self._due_scores[i].append(scored)
             self._scored.append((forecast.step, scored))
             held = self.bands[i]
             if held is not None and is_judged:
-                held.learn(actual, low, high, band)
+                held.learn(actual, low, high, Band(below, above))
             wrong = float((value > 0) != (actual > last)) if self.spec.task == "direction" else abs(actual - value)
             since = drift.learn(self.drifts[i], forecast.step, reading.slot, wrong)
             if since is not None:
@@ -879,10 +881,6 @@ class EarlyForecaster(Forecaster):
                 if step in self.steps
             ]
         self._adopt(model_selection.tried_out(self.spec, self.rows, recipes, []), kind)
-
-
-def _or_nan(end: float | None) -> float:
-    return np.nan if end is None else end
 
 
 def choose_for(feeds: Sequence[Forecaster]) -> Preset:

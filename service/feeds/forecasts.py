@@ -16,6 +16,8 @@ from livesvm.service.feeds.scores import MIX_BYTES
 Floats = NDArray[np.float64]
 Served = Literal["model", "last-value", "seasonal-naive", "blend", "zero"]
 SERVED: tuple[Served, ...] = get_args(Served)
+_PLACE = {served: place for place, served in enumerate(SERVED)}
+_N = len(EXPERTS)
 Experts = tuple[float | None, ...]
 
 KNOWN = 3  #: experts that scored forecasts keep as numbers: the model, the last value, the seasonal one
@@ -43,7 +45,7 @@ class Forecast(NamedTuple):
         step, slot, time, made_at, value, low, high, served, known, experts, _ = self
         ends = nan if low is None else low, nan if high is None else high
         said = [nan if one is None else one for one in experts]
-        return step, slot, time, made_at, value, *ends, SERVED.index(served), known, *said
+        return step, slot, time, made_at, value, *ends, _PLACE[served], known, *said
 
     def mix(self) -> bytes:
         """Return what was served, weights, and experts other than the first three, in few bytes.
@@ -56,7 +58,7 @@ class Forecast(NamedTuple):
             for one, share in zip(experts, self.weights, strict=True)
         ]
         far = _FAR.pack(*[0.0 if one is None else one - value for one in experts[KNOWN:]])
-        return bytes((1 + SERVED.index(self.served), *shares)) + far[5::8] + far[6::8] + far[7::8]
+        return bytes((1 + _PLACE[self.served], *shares)) + far[5::8] + far[6::8] + far[7::8]
 
     @classmethod
     def of(cls, numbers: tuple[float, ...] | list[float], weights: Experts = NO_EXPERTS) -> Forecast:
@@ -169,11 +171,11 @@ def _packed(pending: Pending) -> bytes:
 
 def _unpacked(row: bytes) -> Pending:
     i, step, slot, time, made_at, value, low, high, served, known, *rest = _ROW.unpack(row)
-    experts = tuple([None if one != one else one for one in rest[: len(EXPERTS)]])
-    ends = None if isnan(low) else low, None if isnan(high) else high
+    experts = tuple([None if one != one else one for one in rest[:_N]])
+    ends = None if low != low else low, None if high != high else high
     which = SERVED[int(served)], known != 0.0
     forecast = Forecast(int(step), int(slot), time, made_at, value, *ends, *which, experts)
-    return Pending(int(i), forecast, *rest[len(EXPERTS) :])
+    return Pending(int(i), forecast, *rest[_N:])
 
 
 def _chunks(rows: bytes) -> Iterator[bytes]:

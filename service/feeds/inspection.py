@@ -396,9 +396,9 @@ class _Reader:
         parts = file_times.parts_in(self.raw.names)
         if usual not in self.raw.names and parts and (formats := self._formats(parts, True)):
             distinct, whole = len({*self._cells(parts)}), (*parts, parts[-1] + 1)
-            may_have_clock = len(parts) == 2 and whole[-1] < len(names) and file_times.numbered(names[parts[-1]])
-            may_have_clock = may_have_clock and distinct < len({*self._cells(whole)}) == len(self.columns[0])
-            if may_have_clock and (hours := self._formats(whole, True)):  # 930 after the day of the year
+            is_numbered = len(parts) == 2 and file_times.numbered(names[parts[-1]]) is not None
+            has_clock = is_numbered and whole[-1] < len(names) and distinct < len({*self._cells(whole)})
+            if has_clock and (hours := self._formats(whole, True)):  # 930 after the day of the year
                 return whole, hours
             finer = [at for at in range(len(names)) if len({*self.columns[at]}) > distinct and self._formats((at,))]
             if not any(dialect.kind_of(next(iter(self.columns[at]), "")) == "time" for at in finer):

@@ -27,7 +27,8 @@ from livesvm.service.feeds.step_model import Recipe, StepModel, weights
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 
-FIRST = 0.6  #: share of the window that is learnt before the first forecast
+MOST = 10_000  #: readings that are tried, the newest ones of a larger window
+FIRST = 0.6  #: share of them that is learnt before the first forecast
 BLOCKS = 10  #: in which the rest is
 TRIED = 4  #: steps that are tried; others take what was chosen for the nearest
 GAMMAS = (0.02, 0.1, 0.4)  #: times 1 / number of features
@@ -70,11 +71,11 @@ def examples(
     return represented(rows.layout, represent, shared, own), _relative(spec, actual, level)
 
 
-def targets(spec: FeedSpec, rows: Rows, step: int, represent: Represent, ordinals: Sequence[int] | Ints) -> Floats:
+def targets(spec: FeedSpec, rows: Rows, step: int, represent: Represent, ordinals: Ints) -> Floats:
     """Return the targets (m,) of rows for ``step``, an index, as :func:`examples` does, but not the features."""
-    at, keys = 0 if spec.task == "direction" else reference_at(rows.layout, represent), np.asarray(ordinals, np.int64)
-    actual = rows.target[keys % rows.size, step]
-    return _relative(spec, actual, rows.column(keys, step, at))
+    at = 0 if spec.task == "direction" else reference_at(rows.layout, represent)
+    actual = rows.target[ordinals % rows.size, step]
+    return _relative(spec, actual, rows.column(ordinals, step, at))
 
 
 def _relative(spec: FeedSpec, actual: Floats, level: Floats) -> Floats:
@@ -89,7 +90,7 @@ def rolling_forecasts(spec: FeedSpec, rows: Rows, step: int, recipe: Recipe) -> 
     No reading of a block is known when the block is forecast: examples are learnt only after their targets have
     arrived. If the window is too short, both arrays are empty.
     """
-    ordinals = rows.known(step)
+    ordinals = rows.known(step)[-MOST:]
     X, y = examples(spec, rows, step, recipe.represent, ordinals)
     slots = rows.slot[rows.places(ordinals)]
     ahead = spec.horizons[step]

@@ -15,7 +15,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from livesvm.service.feeds.features import RowLayout, seasonal_ends
-from livesvm.solvers.kernels.lines import Lines
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -56,6 +55,7 @@ class PackedPlaces(NamedTuple):
     others: Ints  #: columns of neither level nor calendar
     longest: int  #: how many readings before the newest the oldest level lies
     tables: tuple[tuple[Ints, Ints, Ints], ...]  #: of each step, as ``Lines`` has them
+    columns: tuple[tuple[tuple[int, int], ...], ...]  #: of each step, the table of each feature, and its place there
 
 
 class Packed(NamedTuple):
@@ -69,7 +69,8 @@ class Packed(NamedTuple):
     @property
     def n(self) -> int:
         """How many rows there are."""
-        return int(self.others.shape[1])
+        found: int = self.others.shape[1]
+        return found
 
     @property
     def nbytes(self) -> int:
@@ -95,7 +96,8 @@ def places_of(layout: RowLayout, steps: tuple[int, ...]) -> PackedPlaces:
     is_level[: layout.levels], is_level[own[:, :end]] = 1, 1
     columns = [np.array([*range(layout.shared), *each], np.int64) for each in own]
     tables = tuple((table[each], place[each], is_level[each]) for each in columns)
-    return PackedPlaces(layout, steps, levels, ends, others, longest, tables)
+    found = tuple(tuple(zip(each.tolist(), where.tolist(), strict=True)) for each, where, _ in tables)
+    return PackedPlaces(layout, steps, levels, ends, others, longest, tables, found)
 
 
 def pack(layout: RowLayout, steps: tuple[int, ...], shared: Floats, own: Floats) -> Packed | None:
@@ -141,16 +143,13 @@ def unpack(packed: Packed, at: Ints) -> tuple[Floats, Floats]:
 
 def column_of(packed: Packed, at: Ints, step: int, feature: int) -> Floats:
     """Return one feature of packed rows, by their numbers ``at`` (m,), for ``step``, an index."""
-    table, place, _ = packed.places.tables[step]
-    kind, first = table.item(feature), place.item(feature)
+    kind, first = packed.places.columns[step][feature]
+    found: Floats
     if kind == IN_LINE:
-        return np.asarray(packed.line[at + first])
-    return np.asarray((packed.others if kind == OTHERS else packed.calendar.values[step])[first, at])
-
-
-def lines_of(packed: Packed, step: int) -> Lines:
-    """Return packed rows in the form that compiled code reads, for the features of ``step``, an index."""
-    return Lines(packed.line, packed.others, packed.calendar.values[step], *packed.places.tables[step])
+        found = packed.line[at + first]
+    else:
+        found = (packed.others if kind == OTHERS else packed.calendar.values[step])[first, at]
+    return found
 
 
 def _shared(values: Floats) -> Calendar:

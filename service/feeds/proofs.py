@@ -7,6 +7,7 @@ from typing import Any
 from livesvm.service.feeds.forecaster import Forecaster
 from livesvm.service.feeds.spec import FeedSpec
 from livesvm.service.feeds.state import FeedState
+from livesvm.service.models.proofs import approximation_of
 
 Document = dict[str, Any]
 
@@ -40,4 +41,5 @@ def _proof(model: Any) -> dict[str, Any]:
         "relative_gap": float(found.relative_gap),
         "max_violation": float(found.max_violation),
         "n_examples": int(found.n_examples),
+        **approximation_of(found),
     }

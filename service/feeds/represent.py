@@ -129,7 +129,7 @@ class StepFeatures(NamedTuple):
         shared, own = self.rows.features(ordinals)
         return represented(self.rows.layout, self.represent, shared, own[:, self.step])
 
-    def write(self, ordinals: Ints, scale: StepScale, out: Floats) -> None:
+    def write(self, scale: StepScale, ordinals: Ints, out: Floats) -> None:
         """Write scaled features of examples, in ascending order, to the first columns of ``out`` (d, m or more)."""
         found = self.rows.lines(self.step)
         if found is None:

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from livesvm.service.feeds.features import RowLayout, known_columns
-from livesvm.service.feeds.packed import Packed, column_of, lines_of, pack, packed_after, unpack
+from livesvm.service.feeds.packed import Packed, column_of, pack, packed_after, unpack
 from livesvm.solvers.kernels.lines import Lines
 
 Floats = NDArray[np.float64]
@@ -96,20 +96,21 @@ class Rows:
             return self._shared[at], self._own[at]
         return unpack(self._packed, np.asarray(ordinals, np.int64) - (self.count - self._packed.n))
 
-    def column(self, ordinals: Sequence[int] | Ints, step: int, feature: int) -> Floats:
+    def column(self, ordinals: Ints, step: int, feature: int) -> Floats:
         """Return one feature of some rows, (m,); numbers beyond the shared features mean ``step``'s own features."""
         if self._packed is not None:
-            at = np.asarray(ordinals, np.int64) - (self.count - self._packed.n)
-            return column_of(self._packed, at, step, feature)
+            return column_of(self._packed, ordinals - (self.count - self._packed.n), step, feature)
         at, own = self.places(ordinals), feature - self.layout.shared
         found: Floats = self._shared[at, feature] if own < 0 else self._own[at, step, own]
         return found
 
     def lines(self, step: int) -> tuple[Lines, int] | None:
         """Return packed rows as compiled code reads them, and the first row's ordinal; None if rows are not packed."""
-        if self._packed is None:
+        packed = self._packed
+        if packed is None:
             return None
-        return lines_of(self._packed, step), self.count - self._packed.n
+        lines = Lines(packed.line, packed.others, packed.calendar.values[step], *packed.places.tables[step])
+        return lines, self.count - packed.n
 
     @property
     def by_slot(self) -> dict[int, int]:
@@ -210,10 +211,11 @@ class Rows:
 
     def leaving(self, step: int) -> list[int]:
         """Return the ordinals of learnt rows that have left the window, and mark these rows as not learnt."""
-        before, learnt, size = range(max(0, self.count - self.size), self.oldest), self.learnt[:, step], self.size
-        gone = [n for n in before if learnt[n % size]]
+        size, first = self.size, self.count - self.size
+        before, learnt = range(first if first > 0 else 0, self.count - self.window), self.learnt
+        gone = [n for n in before if learnt[n % size, step]]
         for n in gone:
-            learnt[n % size] = False
+            learnt[n % size, step] = False
         return gone
 
     def learnt_by(self, step: int) -> list[int]:

@@ -21,7 +21,8 @@ def feed_bytes(spec: FeedSpec) -> int:
     width = features_at_most(spec)
     rows = spec.window + spec.batch + 1
     models = len(spec.horizons) * (1 + len(spec.levels))
-    each = model_bytes(rows, width, rows, CACHE_MB)
+    rank = spec.components or 0  # mapped features, and as many free examples
+    each = model_bytes(rows, width + FLOAT * rank, rank + 1 if rank else rows, CACHE_MB)
     shared = FLOAT * rows * (width + len(spec.horizons) * (width + FACES)) + PYTHON * rows
     return FIXED_BYTES + shared + models * each
 

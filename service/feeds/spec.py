@@ -145,6 +145,11 @@ class FeedSpec(BaseModel):
         description="Half width of the tube without loss, in standard deviations of the target; 0.05, or less where "
         "two thirds of what is learnt is the same.",
     )
+    components: Annotated[int, Field(ge=1, le=5000)] | None = Field(
+        default=None,
+        description="Models have a kernel of this rank, of as many landmarks among the window's readings; for windows "
+        "of thousands of readings. null: the whole kernel.",
+    )
     events: int = Field(
         default=200,
         ge=20,

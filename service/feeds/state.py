@@ -25,6 +25,8 @@ Document = dict[str, Any]
 EVENT_FORECASTS = 10_000
 """Forecasts in all events that are kept."""
 LEAST_EVENTS = 20
+COUNTED = 8
+"""Rows after which the memory of a cool feed is counted again: so few hardly change it."""
 EVENT_BYTES = 250
 """Of an event, and of each forecast in it, about."""
 ANNOUNCED = 10
@@ -50,6 +52,8 @@ class FeedState:
     events: deque[Document] = field(default_factory=deque)
     progress: Progress = field(default_factory=Progress)  #: in its source
     announced: deque[Document] = field(init=False)  #: the newest of the events that tell of no reading
+    _cool_bytes: int = field(init=False, default=0)  #: held while cool, as counted at ``_counted``
+    _counted: tuple[int, int] | None = field(init=False, default=None)
 
     def __post_init__(self) -> None:
         """Collect the newest events that are not about readings, in ``announced``."""
@@ -134,9 +138,16 @@ class FeedState:
         if event["kind"] != "readings":
             self.announced.append(numbered)
 
-    def cool(self) -> None:
-        """Free the memory of everything that the next call can restore; the answers of the feed do not change."""
+    def cool(self) -> int:
+        """Free the memory of everything that the next call can restore; the answers of the feed do not change.
+
+        Returns the bytes that are still held, which are counted again every ``COUNTED`` rows, and with new models.
+        """
         self.forecaster.cool()
+        now = self.rows // COUNTED, len(self.forecaster.models)
+        if self._counted != now:
+            self._counted, self._cool_bytes = now, self.held_bytes
+        return self._cool_bytes
 
     def stay_cool(self) -> None:
         """Free memory again after a small update if the feed was in compact form; see :meth:`cool`."""

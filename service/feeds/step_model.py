@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
@@ -34,7 +34,7 @@ class FeaturesOf(Protocol):
     def of(self, ordinals: Sequence[int], /) -> Floats:
         """Return the unscaled features of examples, (n, d)."""
 
-    def write(self, ordinals: Ints, scale: StepScale, out: Floats, /) -> None:
+    def write(self, scale: StepScale, ordinals: Ints, out: Floats, /) -> None:
         """Write the scaled features of examples to the first columns of ``out`` (d, n or more)."""
 
 
@@ -72,15 +72,21 @@ class _LossesOf(NamedTuple):
     is_direction: bool
     epsilon: float
     quantiles: tuple[float, ...]
+    components: int | None  #: landmarks of their kernel
 
 
 def _losses_of(spec: FeedSpec, core: float) -> _LossesOf:
     epsilon = EPSILON * core if spec.epsilon == "auto" else spec.epsilon
-    return _LossesOf(spec.task == "direction", epsilon, spec.levels)
+    return _LossesOf(spec.task == "direction", epsilon, spec.levels, spec.components)
 
 
 def _made(losses: _LossesOf, recipe: Recipe) -> Models:
-    common: dict[str, Any] = {"C": recipe.C, "gamma": recipe.gamma, "cache_mb": CACHE_MB}
+    common: dict[str, Any] = {
+        "C": recipe.C,
+        "gamma": recipe.gamma,
+        "cache_mb": CACHE_MB,
+        "components": losses.components,
+    }
     if losses.is_direction:
         return [LiveSVC(classes=(-1.0, 1.0), **common)]
     pinballs = (LiveSVR(loss="pinball", quantile=q, **common) for q in losses.quantiles)
@@ -195,11 +201,10 @@ class StepModel:
     def _forecasts(self, decided: list[Floats]) -> Floats:
         """Return the decision values of the models, (m,) each, as forecasts (m, models)."""
         found = decided[0][:, None] if len(decided) == 1 else np.stack(decided, axis=1)
-        if self.spec.task == "direction":
-            return found
-        found = self.in_units(found)
-        if len(decided) > 1:
-            found[:, 1:].sort(axis=1)
+        if self.spec.task != "direction":
+            found = self.in_units(found)
+            if len(decided) > 1:
+                found[:, 1:].sort(axis=1)
         return found
 
     def is_off_scale(self, levels: Floats, y: Floats) -> bool:
@@ -258,13 +263,11 @@ class StepModel:
 
     def _sliding(self, cool: Cool) -> list[tuple[Sliding, Standing]]:
         """Return each model in compact form as the arguments of ``slide``."""
-        scale, features = self.scale, cool.features
-        assert scale is not None
-
-        def write(keys: Ints, out: Floats) -> None:
-            features.write(keys, scale, out)
-
-        both, d = zip(cool.objectives, cool.arrays, strict=True), scale.centre.size
+        assert self.scale is not None
+        write, d = partial(cool.features.write, self.scale), self.scale.centre.size
+        if len(cool.arrays) == 1:  # as nearly always
+            return [(Sliding(cool.objectives[0], d, write), Standing.of(cool.arrays[0]))]
+        both = zip(cool.objectives, cool.arrays, strict=True)
         return [(Sliding(objective, d, write), Standing.of(arrays)) for objective, arrays in both]
 
     # -- keeping -------------------------------------------------------------------------------------------------------
@@ -289,7 +292,8 @@ class StepModel:
     def held_bytes(self) -> int:
         """The memory of all arrays in bytes."""
         if self._cool is not None:  # all have the same examples
-            return KEPT_BYTES * len(self._cool.arrays) * len(self._cool.arrays[0]["keys"])
+            landmarks: int = sum(arrays["landmarks"].nbytes for arrays in self._cool.arrays if "landmarks" in arrays)
+            return KEPT_BYTES * len(self._cool.arrays) * len(self._cool.arrays[0]["keys"]) + landmarks
         return sum(model.held_bytes for model in self._models)
 
     def to_arrays(self) -> dict[str, Any]:
@@ -365,14 +369,15 @@ def _small(arrays: dict[str, Any]) -> dict[str, Any]:
 
 def _is_slidable(arrays: Mapping[str, Any]) -> bool:
     """Say whether ``slide`` can update a model from its arrays: few examples, weights of one, stored decisions."""
-    return len(arrays["keys"]) <= LARGEST and arrays["sample_weight"] is None and "f" in arrays
+    is_plain = arrays["sample_weight"] is None and "f" in arrays and "landmarks" not in arrays
+    return len(arrays["keys"]) <= LARGEST and is_plain
 
 
 def _note(arrays: dict[str, Any], now: Standing) -> None:
     """Write the new state of the examples to the arrays of a model in compact form."""
-    keys, y, beta, segments, f, intercept, events = now
-    arrays.update(keys=keys, y=y, beta=beta, segments=segments, f=f, intercept=intercept, events=events)
-    arrays.update(next_key=max(arrays["next_key"], int(keys[-1]) + 1), sides=np.zeros(keys.size, np.int8))
+    arrays["keys"], arrays["y"], arrays["beta"], arrays["segments"], arrays["f"] = now[:5]
+    arrays["intercept"], arrays["events"], arrays["sides"] = now.b, now.events, np.zeros(now.keys.size, np.int8)
+    arrays["next_key"] = max(arrays["next_key"], int(now.keys[-1]) + 1)
 
 
 def _whole(arrays: Mapping[str, Any]) -> dict[str, Any]:
@@ -386,5 +391,5 @@ def _whole(arrays: Mapping[str, Any]) -> dict[str, Any]:
 def model_parameters(model: LiveSVR | LiveSVC) -> tuple[str, ...]:
     """Return the names of the constructor's parameters for a model of this kind."""
     if isinstance(model, LiveSVC):
-        return ("C", "gamma", "cache_mb", "classes")
-    return ("C", "gamma", "cache_mb", "epsilon", "loss", "quantile")
+        return ("C", "gamma", "cache_mb", "components", "classes")
+    return ("C", "gamma", "cache_mb", "components", "epsilon", "loss", "quantile")

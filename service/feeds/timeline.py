@@ -51,6 +51,7 @@ from livesvm.service.feeds.spec import FeedSpec
 from livesvm.solvers.errors import InvalidInput
 
 ENOUGH = 8  #: readings from which their distance is found
+LARGEST = 1e100  #: of values
 LEAP = 366 * DAY  #: that a gap may always be long
 MOST_HELD = 10**5  #: readings of one call, those that gaps hold among them
 LOOSE = 8  #: readings that a cool timeline has next to its arrays, so that few readings make these again
@@ -515,10 +516,11 @@ class Timeline:
         """Return how many seconds the readings of a call with these times may be ahead of the service's clock."""
         if self.spec.ahead == "accept" or self.spec.time is None:
             return math.inf
-        apart = 0.0 if self.every is None else self.every.approximate_seconds()
-        known = sorted({time for time in (*found, *(time for time, _ in self.waiting)) if time is not None})
-        if self.every is None and len(known) >= ENOUGH:
-            apart = float(np.median(np.diff(known)))
+        apart = 0.0
+        if self.every is not None:
+            apart = self.every.approximate_seconds()
+        elif len(known := {one for one in (*found, *(time for time, _ in self.waiting)) if one is not None}) >= ENOUGH:
+            apart = float(np.median(np.diff(sorted(known))))
         return max(LEAST_EARLY, EARLY * apart) + (FURTHEST_ZONE if self.zone is None and not self.zoned else 0.0)
 
     def _check_clock(self, time: float, row: int) -> None:
@@ -532,7 +534,7 @@ class Timeline:
         raise InvalidInput(reason, field=self.spec.time, row=row)
 
     def _check_names(self, cells: Row, row: int) -> None:
-        if self.names is not None and len(cells) == len(self.names) and cells.keys() == self.names:
+        if self.names is not None and cells.keys() == self.names:
             return
         for name in self.spec.columns:
             if name not in cells:
@@ -605,7 +607,7 @@ class Timeline:
         if gap and self.spec.missing == "refuse":
             reason = f"{gap} readings are missing before this one; missing='hold' or 'skip' takes such rows"
             raise InvalidInput(reason, field=self.spec.time, row=row)
-        if self.spec.missing == "hold" and self.last is not None and self.every is not None:
+        if gap and self.spec.missing == "hold" and self.last is not None and self.every is not None:
             nothing: Given = (None,) * len(given)
             if len(plan.readings) + min(gap, self.longest) > MOST_HELD:
                 raise InvalidInput("with its gap the call is too large; send fewer rows", field=self.spec.time, row=row)
@@ -619,6 +621,8 @@ class Timeline:
         assert self.every is not None
         assert self.time is not None
         passed = self.every.between(self.time, time)
+        if passed == 1.0:
+            return 0
         count = round(passed)
         if count < 1 or abs(passed - count) > OFF * (1 if count < 40 else count / 40):
             reason = f"comes {passed:.3g} times {self.every} after the one before, which is not on the clock"
@@ -644,8 +648,7 @@ class Timeline:
         if self._packed is None and len(self._past) > self.spec.window:
             del self._past[next(iter(self._past))]
         plan.readings.append(Reading(self.slot, time, values, held))
-        known = given[len(given) - len(self.spec.known) :]
-        if known and None not in known:
+        if self.spec.known and None not in (known := given[len(given) - len(self.spec.known) :]):
             plan.along.append((self.slot, values[len(values) - len(known) :]))
 
     def _announce(self, plan: Plan, cells: Row, time: float | None, row: int) -> None:
@@ -678,14 +681,14 @@ def _span(seconds: float) -> str:
 
 def _number(value: Any, name: str, row: int) -> float | None:
     """Return a value as a float, None if it is missing; raises InvalidInput for text, truth values and infinities."""
-    if value is None:
-        return None
+    if value is None or (type(value) is float and -LARGEST <= value <= LARGEST):
+        return value
     if isinstance(value, bool) or not isinstance(value, int | float):
         raise InvalidInput(f"must be a number, not {str(value)[:32]!r}", field=name, row=row)
     number = float(value)
     if math.isnan(number):
         return None
-    if not abs(number) <= 1e100:
+    if not abs(number) <= LARGEST:
         raise InvalidInput(f"must be a number up to 1e100, not {number}", field=name, row=row)
     return number
 

@@ -103,11 +103,16 @@ def _decided(
 def _digits(value: Any) -> str | None:
     """Return the digits of a whole number, or of a text that is a whole number; None for any other value."""
     if isinstance(value, str):
-        found = _WHOLE.match(value.strip())
-        return None if found is None else found[1]
+        return _digits_of(value)
     if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value < 1e15 or value != int(value):
         return None
     return str(int(value))
+
+
+@lru_cache(maxsize=1024)
+def _digits_of(text: str) -> str | None:
+    found = _WHOLE.match(text.strip())
+    return None if found is None else found[1]
 
 
 def _reads_in_another_order(digits: str) -> bool:
@@ -125,37 +130,37 @@ def _read(value: Any, field: str, row: int) -> Stamp:
     if value is None:
         raise InvalidInput("every row needs its time", field=field, row=row)
     if isinstance(value, str):
-        text = value.strip()
-        if not _EPOCH.match(text):
-            return _iso(text, field, row)
-        value = float(text)
+        try:
+            return _of_text(value)
+        except InvalidInput as error:
+            raise InvalidInput(error.reason, field=field, row=row) from None
     if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
         raise InvalidInput(f"a time is ISO 8601 or seconds since 1970, not {str(value)[:32]!r}", field=field, row=row)
-    seconds = float(value)
+    return _of_epoch(float(value), field, row)
+
+
+def _of_epoch(seconds: float, field: str | None = None, row: int | None = None) -> Stamp:
     for _ in range(3):
         if abs(seconds) >= _MILLISECONDS:
             seconds /= 1000.0
     return Stamp(_checked(seconds, field, row), True)
 
 
-def _iso(text: str, field: str, row: int) -> Stamp:
-    try:
-        stamp = _stamp(text)
-    except ValueError:
-        raise InvalidInput(f"is no time in ISO 8601: {text[:32]!r}", field=field, row=row) from None
-    _checked(stamp.seconds, field, row)
-    return stamp
-
-
 @lru_cache(maxsize=1024)
-def _stamp(text: str) -> Stamp:
-    """Parse a time in ISO 8601; the result is cached, as many series have readings at one time; raises ValueError."""
-    when = datetime.fromisoformat(f"{text}-01" if _MONTH.match(text) else text)
+def _of_text(text: str) -> Stamp:
+    """Parse a time in a text; the result is cached, as many series have readings at one time; raises InvalidInput."""
+    text = text.strip()
+    if _EPOCH.match(text):
+        return _of_epoch(float(text))
+    try:
+        when = datetime.fromisoformat(f"{text}-01" if _MONTH.match(text) else text)
+    except ValueError:
+        raise InvalidInput(f"is no time in ISO 8601: {text[:32]!r}") from None
     zoned = when.tzinfo is not None
-    return Stamp(seconds_of(when if zoned else when.replace(tzinfo=UTC)), zoned)
+    return Stamp(_checked(seconds_of(when if zoned else when.replace(tzinfo=UTC))), zoned)
 
 
-def _checked(seconds: float, field: str, row: int) -> float:
+def _checked(seconds: float, field: str | None = None, row: int | None = None) -> float:
     if not -_LATEST / 4 <= seconds < _LATEST:
         raise InvalidInput("lies outside the years 1 to 9999", field=field, row=row)
     return seconds

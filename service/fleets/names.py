@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 from urllib.parse import quote, unquote
 
@@ -44,19 +45,19 @@ def name_of(value: Any, row: int | None = None, field: str = "series") -> str:
     >>> name_of("7"), name_of(7), name_of(7.0)
     ('7', '7', '7')
     """
-    if isinstance(value, float) and value.is_integer():
-        value = int(value)
-    if isinstance(value, int) and not isinstance(value, bool) and abs(value) <= LARGEST:
-        value = str(value)
     if not isinstance(value, str):
-        raise InvalidInput(
-            f"the name of a series is text, or a whole number up to 2**63, not {_shown(value)}", field=field, row=row
-        )
-    if not value or value != value.strip() or not value.isprintable():
+        if isinstance(value, float) and value.is_integer():
+            value = int(value)
+        if not isinstance(value, int) or isinstance(value, bool) or abs(value) > LARGEST:
+            reason = f"the name of a series is text, or a whole number up to 2**63, not {_shown(value)}"
+            raise InvalidInput(reason, field=field, row=row)
+        value = str(value)
+    name: str = value
+    if not name or name != name.strip() or not name.isprintable():
         raise InvalidInput(
             "the name of a series has no spaces around it, and what is printed alone", field=field, row=row
         )
-    return value
+    return name
 
 
 def _shown(value: Any) -> str:
@@ -78,10 +79,15 @@ def quoted(name: str) -> str:
     if not 0 < len(name) <= LONGEST:
         raise InvalidInput(f"has {len(name)} characters, and needs 1 to {LONGEST}", field="series")
     is_special = not name.strip(".") or name.partition(".")[0] in OF_FEEDS
-    found = quote(name, safe="", errors="surrogatepass").replace("~", "~7E").replace("%", "~")
+    found = name
+    if not _IS_PLAIN(name):
+        found = quote(name, safe="", errors="surrogatepass").replace("~", "~7E").replace("%", "~")
     if is_special:
         found = f"~{ord(name[0]):02X}{found[1:]}"
     return found
+
+
+_IS_PLAIN = re.compile(r"[A-Za-z0-9._-]+").fullmatch
 
 
 def unquoted(quoted: str) -> str:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-import json
 import time
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
+
+from pydantic_core import from_json
 
 from livesvm.service.feeds.batch import COUNTS, Batch, BatchDone, Refusal
 from livesvm.service.fleets.catalogue import Fleet, Fleets
@@ -89,7 +90,7 @@ def reported(found: Split, done: BatchDone, most: int | None = MOST_REFUSED) -> 
     counts = dict.fromkeys(COUNTS, 0)
     durability = None
     for body in done.answers.values():
-        one = json.loads(body)
+        one = from_json(body)
         durability = durability or one["durability"]
         for name in COUNTS:
             counts[name] += one[name]

@@ -34,6 +34,7 @@ from livesvm.service.hosting.collection import Collection
 from livesvm.service.hosting.context import Context
 from livesvm.service.hosting.feed import HostedFeed, Planned
 from livesvm.service.hosting.handle import Reply, Updated
+from livesvm.service.hosting.mailbox import HELD
 from livesvm.service.hosting.model import HostedModel, PlannedUpdate
 from livesvm.service.logs.calls import changed
 from livesvm.service.models.commands import Update
@@ -118,6 +119,9 @@ class Together(ABC, Generic[H, P]):
         finally:
             for id_, wait in waits.items():
                 one = found[id_]
+                if wait is HELD:
+                    self._held[id_] = one
+                    continue
                 try:
                     wait.result(None if self.until == math.inf else max(0.0, self.until - time.monotonic()))
                 except TimeoutError:
@@ -301,7 +305,9 @@ class ReadingsTogether(Together[HostedFeed, Planned]):
         if self._given is None:
             feeds = map(self._feed, planned)
             self._given = next((one.made_with for one in feeds if one.models and one.spec.recipes is None), None)
-        filling = [id_ for id_, one in planned.items() if self._feed(id_).fills_with(one.plan)]
+        filling = []
+        if self._given is None:
+            filling = [id_ for id_, one in planned.items() if self._feed(id_).fills_with(one.plan)]
         while filling and self._given is None:
             sample, filling = filling[:SAMPLE], filling[SAMPLE:]
             filling = self._choose(planned, sample) + filling

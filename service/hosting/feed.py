@@ -294,7 +294,7 @@ class HostedFeed(Replica[FeedState]):
 
     def _count(self, became: str, seconds: float | None) -> None:
         metrics = self.context.source.metrics
-        metrics.feed_calls.labels(became).inc()
+        metrics.feed_calls_of[became].inc()
         if seconds is not None:
             metrics.feed_seconds.observe(seconds)
 
@@ -336,11 +336,16 @@ class HostedFeed(Replica[FeedState]):
         same = done["state"] == before.state == "live" and not done["events"]
         self.shown = View.of(self.current, before if same else None, done["forecasts"])
 
-    def _follow(self, done: dict[str, Any], began: float, size: int) -> None:
-        """Count a call and announce its events; ``began`` is the CPU time at its start, ``size`` its record's bytes."""
+    def _follow(self, done: dict[str, Any], began: float, size: int, seconds: float | None = None) -> None:
+        """Count a call and announce its events; ``began`` is the CPU time at its start, ``size`` its record's bytes.
+
+        The ``seconds`` of a call of many feeds are counted in the metrics, too.
+        """
         with self.following():
             self.checkpoints.record_change(time.thread_time() - began, size)
             self.announce()
+            if seconds is not None:
+                self._count("applied", seconds)
             for event in done["events"]:
                 self.context.source.metrics.feed_events.labels(event["kind"]).inc()
 
@@ -392,9 +397,7 @@ class HostedFeed(Replica[FeedState]):
 
         with self.growing(self._most_bytes, logged.sequence):
             done, reported = self.applied(logged.sequence, apply, show, self.begun())
-        with self.following():
-            self._count("applied", time.perf_counter() - began)
-        self._follow(done, worked, len(logged.data))
+        self._follow(done, worked, len(logged.data), time.perf_counter() - began)
         return reported
 
 

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import Executor, Future
 from contextlib import contextmanager
 from contextvars import copy_context
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from livesvm.service.errors import ModelUnavailable, QueueFull
 from livesvm.service.logs.calls import stage
@@ -32,10 +32,17 @@ class Mailbox:
 
     def __init__(self, threads: Executor, name: str, size: int) -> None:
         self._threads, self._name, self._size = threads, name, size
-        self._changed = threading.Condition()
-        self._waiting: deque[Callable[[], bool]] = deque()  # each returns whether it holds the calls after it
-        self.depth = 0  #: calls that wait, without those that were cancelled
+        self._lock = threading.RLock()  # faster than the condition, which it is part of
+        self._changed = threading.Condition(self._lock)
+        #: futures, and what runs for each, which returns whether it holds the calls after it
+        self._waiting: deque[tuple[Future[Any], Callable[[], bool]]] = deque()
         self._busy = self._closed = False
+
+    @property
+    def depth(self) -> int:
+        """The number of calls that wait, without those that were cancelled."""
+        with self._changed:
+            return sum(not future.cancelled() for future, _ in self._waiting)
 
     def submit(
         self, call: Callable[[], T], *, after: Callable[[], None] | None = None, always: bool = False
@@ -52,7 +59,6 @@ class Mailbox:
         def run() -> bool:
             """Run the call, unless its future was cancelled, and set the future's result."""
             if future.set_running_or_notify_cancel():
-                self._count(-1)
                 try:
                     future.set_result(context.run(call))
                 except BaseException as error:
@@ -64,12 +70,10 @@ class Mailbox:
         with self._changed:
             self._check_takes(always)
             stage("queue")
-            self.depth += 1
-            self._waiting.append(run)
+            self._waiting.append((future, run))
             if not self._busy:
                 self._busy = True
                 self._threads.submit(self._run)
-        future.add_done_callback(self._forget_cancelled)
         return future
 
     @contextmanager
@@ -89,7 +93,7 @@ class Mailbox:
 
         Raises QueueFull or ModelUnavailable, as :meth:`submit`. The future must not be cancelled.
         """
-        with self._changed:
+        with self._lock:
             self._check_takes()
             if not self._busy:
                 self._busy = True
@@ -97,12 +101,10 @@ class Mailbox:
             future: Future[None] = Future()
 
             def run() -> bool:
-                self._count(-1)
                 future.set_result(None)
                 return True
 
-            self.depth += 1
-            self._waiting.append(run)
+            self._waiting.append((future, run))
         return future
 
     def let_go(self) -> None:
@@ -119,7 +121,7 @@ class Mailbox:
     def _check_takes(self, always: bool = False) -> None:
         if self._closed:
             raise ModelUnavailable(f"{self._name} is being stopped")
-        if not always and self.depth >= self._size:
+        if not always and len(self._waiting) >= self._size and self.depth >= self._size:
             raise QueueFull(f"{self._size} calls wait for {self._name} already")
 
     def _run(self) -> None:
@@ -130,24 +132,16 @@ class Mailbox:
                     self._busy = False
                     self._changed.notify_all()
                     return
-                run = self._waiting.popleft()
+                run = self._waiting.popleft()[1]
             if run():
                 return
             del run
 
     def _go_on(self) -> None:
         """Run the calls that were submitted in the meantime, or mark the mailbox as idle if there are none."""
-        with self._changed:
+        with self._lock:
             if self._waiting:
                 self._threads.submit(self._run)
             else:
                 self._busy = False
                 self._changed.notify_all()
-
-    def _forget_cancelled(self, future: Future[T]) -> None:
-        if future.cancelled():
-            self._count(-1)
-
-    def _count(self, change: int) -> None:
-        with self._changed:
-            self.depth += change

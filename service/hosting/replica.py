@@ -331,10 +331,9 @@ class Replica(Logged[S]):
         """Free the caches, which the next call rebuilds; the caller must have put the mailbox on hold."""
         if self._state is None or self._is_broken:
             return
-        self._state.cool()
-        self.hot = 0
+        size, self.hot = self._state.cool(), 0
         if self._held is not None:
-            self._held.cooled(FIXED_BYTES + self._state.held_bytes)
+            self._held.cooled(FIXED_BYTES + size)
 
     def rest(self) -> bool:
         """Store the state and drop it from memory, unless a call runs or storing fails; return whether it was done."""

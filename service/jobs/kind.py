@@ -166,6 +166,8 @@ class JobKind:
     needed : takes the request and the model's description; returns the bytes of the work, if not those of ``copies``
     copies : number of copies of the model, with kernel rows and factor, that it works on at once
     family : one or several families of solvers that it needs; None if those of updates are enough
+    carries : whether ``carried`` in a result is kept in memory, for the next job of this kind for the model, which has
+        it as ``before`` in its order
     path : last part of the path of its route, if that is not its name
     summary, description : what it does, in a few words and in full, for the API's documentation
     """
@@ -181,6 +183,7 @@ class JobKind:
     needed: Callable[[Document, Description], int] | None = None
     copies: int = 2
     family: Family | tuple[Family, ...] | None = None
+    carries: bool = False
     path: str | None = None
     summary: str = ""
     description: str = ""

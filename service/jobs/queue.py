@@ -141,6 +141,7 @@ class Jobs:
         self._under_way: dict[str, Future[None]] = {}
         self._shown: dict[str, Document] = {}
         self._copies: dict[str, Any] = {}
+        self._carried: dict[str, Any] = {}  # of the newest finished job of each kind that carries, by job
         self._threads = ThreadPoolExecutor(limits.running, "job")
         self._records = {record.id: record for record in files.load()}
         for record in list(self._records.values()):
@@ -520,6 +521,8 @@ class Jobs:
         self._change(id, version=model.version)
         self._copies[id] = model
         needed, kind = self._needed(record.kind, live, record.asked, given), self._kinds[record.kind]
+        last = next((id for id in reversed(self._carried) if self._is_alike(id, record)), "") if kind.carries else ""
+        given = {**given, "before": self._carried.get(last)} if kind.carries else given
         with self._budget.holding("jobs", needed):
             if kind.in_process is not None:
                 at, show = self._files.place(id), partial(self._show, id)
@@ -531,10 +534,19 @@ class Jobs:
             else:
                 assert kind.run is not None
                 result = kind.run({**record.asked, **given}, model, progress)
+        carried = result.pop("carried", None) if kind.carries else None
         with self._lock:
             if id in self._records:
                 self._files.save_result(id, result)
+                if carried is not None:
+                    self._carried.pop(last, None)
+                    self._carried[id] = carried
                 self._finish(id, "done")
+
+    def _is_alike(self, id: str, record: JobRecord) -> bool:
+        """Return whether a job is of the kind and of the model of ``record``."""
+        other = self._records.get(id)
+        return other is not None and (other.kind, other.model) == (record.kind, record.model)
 
     def _wait_for_solvers(self, id: str, kind: str, wanted: Wanted) -> None:
         """Wait until the solvers of a job are compiled; meanwhile its record says what it waits for."""
@@ -601,6 +613,7 @@ class Jobs:
 
     def _forget(self, id: str) -> None:
         self._shown.pop(id, None)
+        self._carried.pop(id, None)
         self._records.pop(id, None)
         self._files.delete(id)
 

@@ -86,8 +86,6 @@ def _ordered(request: RetrainRequest, spec: ModelSpec, now: Description) -> Orde
     if solver not in task.solvers:
         known = ", ".join(name for name in ASKED if name in ("auto", *task.solvers))
         raise InvalidInput(f"is not for models of task {spec.task}; these are: {known}", field="solver")
-    if now.parameters.get("components") is not None:
-        raise InvalidInput("is not for a model with components: its updates lead to the optimum", field="solver")
     if request.C is not None and not spec.has_C:
         raise InvalidInput(f"is no parameter of {spec.task}", field="C")
     if (request.shards or 1) > 1 and (solver != "blocks" or request.dataset is None):

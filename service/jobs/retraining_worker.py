@@ -35,6 +35,7 @@ from livesvm.solvers.estimators.large_window import LiveL2SVC
 from livesvm.solvers.estimators.positive_unlabelled import LivePUClassifier
 from livesvm.solvers.frank_wolfe.one_versus_one import Training
 from livesvm.solvers.frank_wolfe.solution import Look
+from livesvm.solvers.kernels import nystroem
 from livesvm.solvers.kernels.kernel import Kernel
 from livesvm.solvers.models import feature_scale, scaling
 from livesvm.solvers.models.base import LiveEstimator
@@ -88,6 +89,8 @@ class Work:
     def untrained(self) -> LiveEstimator:
         """Return an untrained estimator with the requested parameters, which knows the model's classes."""
         made = new_estimator(self.spec, self.cache_mb, **self.changed)
+        if "chosen" in self.arrays:
+            made.chosen_ = dict(self.arrays["chosen"])
         if task_of(self.spec).has_labels:
             made._know(self.arrays["classes"])  # type: ignore[attr-defined]
         if isinstance(made, LivePUClassifier):
@@ -139,18 +142,18 @@ def retrain(asked: Document, tell: Callable[[Document], None], on_dataset: OnDat
     solver = {"usmo": _by_usmo, "batch": _by_engine}.get(asked["solver"], _by_frank_wolfe)
     with threads(asked["threads"]):
         found = solver(work)
-    used = ModelState(spec, work.cache_mb, found.estimator).changed
+    state = ModelState(spec, work.cache_mb, found.estimator, sizes=found.sizes)
+    used = state.changed
     if "kernel" not in asked:  # gamma stays "scale", so that erasures know that it depends on examples
         found.estimator.gamma = (work.made | work.before)["gamma"]
-    changed = ModelState(spec, work.cache_mb, found.estimator).changed
-    document: Document = {"arrays": found.estimator.to_arrays(), "changed": changed, "sizes": asdict(found.sizes)}
+    document: Document = {"arrays": found.estimator.to_arrays(), "changed": state.changed, "sizes": asdict(found.sizes)}
     document |= {"asked": _asked_names(asked), "scale": feature_scale.kept(given["arrays"])}
     write_whole(Path(asked["output"]), codec.encode(document))
     history = found.history[:: max(1, len(found.history) // MOST_POINTS)]
     return {
         "solver": asked["solver"],
         "n_examples": found.sizes.n_examples,
-        "n_support": int(found.estimator.predictor().n_support),
+        "n_support": state.published().n_support,
         "relative_gap": found.sizes.relative_gap,
         "seconds": time.perf_counter() - began,
         "parameters": used,
@@ -178,6 +181,8 @@ def _parameters(asked: Document, given: Document) -> Document:
     changed = dict(given["changed"])
     if "C" in asked:
         changed["C"] = asked["C"]
+        if given["arrays"].get("chosen", {}).get("components") is not None:
+            changed["components"] = given["arrays"]["chosen"]["components"]
     if "kernel" in asked:
         kernel = dict(asked["kernel"])
         changed |= {"kernel": kernel.pop("name"), **kernel}
@@ -272,6 +277,8 @@ def _usmo(work: Work, chosen: NDArray[np.int64]) -> tuple[LivePUClassifier, Any]
     gamma = scaling.gamma(X, weights, model.kernel) if model.gamma == "scale" else float(model.gamma)
     name = "poly" if model.kernel == "polynomial" else model.kernel
     kernel = Kernel(name, gamma, int(model.degree), float(model.coef0))
+    if model.components is not None:
+        X, kernel = nystroem.restored(kernel, scale, work.arrays).apply(came), Kernel("linear", gamma)
     problem, places = labelled_problem(kernel, X, s, weights, model.prior_, model.lam_)
     cache = work.cache_mb * 2**20
     found = usmo(problem, work.asked.get("tol", TAU), cache_bytes=cache, progress=work.progress, look=work.look)

@@ -40,17 +40,25 @@ class SuspectedLabelsRequest(Request):
 
 
 def rank(asked: Document, model: ModelCopy, progress: Progress) -> Document:
-    """Rank all labels of a window, the most likely wrong first, by the examples' exact leave-one-out decisions."""
+    """Rank all labels of a window, the most likely wrong first, from the last ranking of the model if there is one.
+
+    ``before`` is the last ranking, with the versions of the rankings up to it.
+    """
     estimator, confirmed = model.estimator(), asked.get("confirmed", {}).get("keys", [])
-    found = suspected_labels(estimator, confirmed=confirmed, progress=progress)
-    here = set(estimator.keys_)
+    before, versions = asked.get("before") or (None, [])
+    found = suspected_labels(estimator, before=before, confirmed=confirmed, progress=progress)
+    here, rows, versions = set(estimator.keys_), found.head(len(found.keys)), [*versions, model.version]
+    for one in rows:
+        age = one.pop("age")
+        one["as_of"] = versions[-1 - age] if age >= 0 else None
     return {
         "confirmed": {"keys": [key for key in confirmed if key in here]},
         "n_examples": len(found.keys),
         "n_doubted": int(np.count_nonzero(found.margin < 0.0)),
         "method": found.method,
         "seconds": found.seconds,
-        "suspects": found.head(len(found.keys)),
+        "suspects": rows,
+        "carried": (found, versions),
     }
 
 
@@ -71,7 +79,7 @@ def draw(result: Document, extension: Extension) -> bytes:
     labels, better = (np.array([one[name] for one in worst], object) for name in ("label", "better"))
     margin, doubt = (np.array([one[name] for one in worst]) for name in ("margin", "doubt"))
     keys, why = (tuple(one[name] for one in worst) for name in ("key", "why"))
-    age = np.array([one.get("age", 0) for one in worst])
+    age = np.zeros(len(worst), np.int64)
     found = SuspectedLabels(keys, labels, better, margin, doubt, why, result["method"], age, result["seconds"])
     with drawing(extension, out := io.BytesIO(), (8, 1.5 + 0.22 * len(worst))) as figure:
         plot.suspected_labels(found, DRAWN, figure.add_subplot())
@@ -87,8 +95,14 @@ The result holds `suspects`, the worst label first. Each has its `key`, its `lab
 `margin` is by how much the given label is ahead; if it is negative, the other one fits better. `doubt` is the
 probability that the given label is the wrong one of the two. `why` lists the keys of the three nearest examples that
 have the better label; it is empty beyond the first 100 labels where `margin` is positive. `n_doubted` counts the
-negative margins. The labels of `confirmed` are not in the ranking; its result lists those that are in the window, for
-the next one.
+negative margins.
+
+A ranking begins from the last one of the model, if no restart or erasure came in between. `as_of` is the version in
+which the path without the example was followed; the `margin` is exact if that is the version of the job. Otherwise the
+decision is new, and only what the example adds to it is of that version. Where `as_of` is null, the example has too
+little influence to be in doubt without it, and its margin is at most the given one.
+
+The labels of `confirmed` are not in the ranking; its result lists those that are in the window, for the next one.
 
 `GET /models/{id}/suspected-labels` reads the newest result in pages. To correct labels, send `relabel` in an update.
 """,
@@ -97,4 +111,5 @@ the next one.
     run=rank,
     plot=draw,
     family="assessments",
+    carries=True,
 )

@@ -17,10 +17,16 @@ def proof_of(estimator: LiveEstimator) -> dict[str, Any]:
     """Return the certificate of optimality of an estimator, recomputed from its window, which must not be empty."""
     found = estimator.certificate()
     numbers: dict[str, Any] = {name: float(getattr(found, name)) for name in (*NAMES, "primal", "dual")}
-    if isinstance(found, RankCertificate):
-        names = ("kernel", "components", "left_out")
-        numbers |= {"approximation": {name: getattr(found, name) for name in names}}
+    numbers |= approximation_of(found)
     return {**numbers, "n_examples": int(found.n_examples), **_of_robust(estimator), **_by_pair(estimator)}
+
+
+def approximation_of(found: Any) -> dict[str, Any]:
+    """Return how far the kernel of a certificate's model is from the whole one; an empty dict if it is the whole."""
+    names = ("kernel", "components", "left_out")
+    return (
+        {"approximation": {name: getattr(found, name) for name in names}} if isinstance(found, RankCertificate) else {}
+    )
 
 
 def _by_pair(estimator: LiveEstimator) -> dict[str, Any]:

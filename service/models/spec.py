@@ -54,7 +54,7 @@ Labels = Annotated[
     ),
 ]
 TargetScale = Literal["none", "log", "log1p", "auto"]
-Components = Annotated[int, Field(ge=1, le=5000)]
+Components = Annotated[int, Field(ge=1, le=5000)] | Literal["auto"]
 Scale = Literal["none", "standard", "minmax", "robust"]
 REMEMBERED, MOST_REMEMBERED = 10_000, 10**6
 """How many keys of examples that left are remembered, for a window without a bound, and at most."""
@@ -140,7 +140,8 @@ class ModelSpec(Request):
         default=None,
         description="`svc`, `svr`: weight of the losses. `auto`: the model tunes itself, with the kernel `rbf`: it "
         "chooses C by its window, and where they are not given gamma, `epsilon`, and how `columns` are encoded. "
-        "Absent: `auto` where gamma and `components` are absent too, and the kernel is `rbf`; else 1.",
+        "Absent: `auto` where gamma and a number of `components` are absent too, or `components` is `auto`, and the "
+        "kernel is `rbf`; else 1.",
     )
     loss: Literal["epsilon_insensitive", "absolute", "pinball"] | None = Field(
         default=None, description="`svr`: loss of a residual; `epsilon_insensitive` when absent."
@@ -204,7 +205,8 @@ class ModelSpec(Request):
     components: Components | None = Field(
         default=None,
         description="The kernel has this rank, made of as many landmarks from the first examples; for windows in which "
-        "thousands of examples are on the margin; not for `l2svc`. Absent: the whole kernel.",
+        "thousands of examples are on the margin; not for `l2svc`. `auto`: chosen with C, the whole kernel where few "
+        "are on the margin. Absent: the whole kernel.",
     )
     decision_function_shape: Literal["ovr", "ovo"] = Field(
         default="ovr",
@@ -251,7 +253,7 @@ class ModelSpec(Request):
             self.loss = self.loss or own["loss"]
             own = own | LOSS_PARAMETERS[self.loss]
         is_open = "gamma" not in self.kernel.model_fields_set and self.components is None
-        if self.C is None and is_open and self._can_tune_itself:
+        if self.C is None and (is_open or self.components == "auto") and self._can_tune_itself:
             self.C = "auto"
         if self.C == "auto" and not self._can_tune_itself:
             raise InvalidInput("is chosen for `svc` and `svr` with the kernel rbf", field="C")
@@ -281,6 +283,8 @@ class ModelSpec(Request):
             raise InvalidInput("scales numbers only; columns have encodings", field="scale")
         if self.components is not None and self.kernel.name == "sigmoid":
             raise InvalidInput("is for kernels other than sigmoid", field="components")
+        if self.components == "auto" and self.C != "auto":
+            raise InvalidInput("is chosen with C, which is not auto", field="components")
         if self.labels is not None:
             self._check_named(task.has_labels, kind)
         if not task.has_free_intercept and not self.fit_intercept:

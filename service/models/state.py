@@ -280,7 +280,7 @@ class ModelState:
             update = self._settled(update, update.edits)
         if not is_known:
             self._check_labels(update, most_classes)
-        if self.estimator.components is not None:
+        if self.estimator.components_ is not None:
             limits = limits.of_bounded_rank
         return self._checked(self.window.plan(update, limits, now, request))
 
@@ -317,7 +317,8 @@ class ModelState:
             raise InvalidInput("the model scales nothing; change its scale", field="rescale")
         if "columns" in change and not has_columns:
             raise InvalidInput("is possible only if the model was created with columns", field="change.columns")
-        if change.get("components", 0) is None and (n := len(self.window.arrivals)) > most:
+        chosen = {} if edits.tuned is None else edits.tuned["parameters"]
+        if (change | chosen).get("components", 0) is None and (n := len(self.window.arrivals)) > most:
             reason = f"cannot be null: the window holds {n} examples, and without components at most {most}"
             raise InvalidInput(reason, field="change.components")
         if has_columns and change.get("scale", "none") != "none":
@@ -378,13 +379,13 @@ class ModelState:
         before = self.estimator
         is_again = edits.tuned is not None or (before.columns is not None and self._is_solved_again(edits))
         # Landmarks that are chosen again as the window grows depend on the updates in between, and kept ones do not.
-        is_again |= before.components is not None and not before.is_settled and not afresh
+        is_again |= before.components_ is not None and not before.is_settled and not afresh
         if is_again and self.is_fitted:
             return self.apply(command)  # it solves from nothing, too
         given = ({} if edits.C is None else {"C": edits.C}) | edits.parameters
         changed = (self._given if afresh else self.changed) | self.estimator.fixed_by(given) | given
         window = window_after(self.estimator if self.is_fitted else None, command, edits)
-        if afresh and before.components is None:
+        if afresh and before.components_ is None:
             first, scale = self._of_those(window)
         else:  # landmarks are chosen from the window that is learnt
             first, scale = ({}, None) if afresh else self._of_first_data(edits)
@@ -405,7 +406,7 @@ class ModelState:
             self.estimator.successor(estimator, window.y, afresh=afresh)
         if isinstance(estimator, LivePUClassifier) and not afresh:
             estimator.keep_estimate_of(self.estimator, {*(edits.change or {})})
-        is_many = afresh and not estimator._shares_costs and before.components is None
+        is_many = afresh and not estimator._shares_costs and before.components_ is None
         outcome = learnt(estimator, window, PART if is_many else len(window.X))
         robust = edits.robust or self._robust(edits)
         if robust is not None:
@@ -471,7 +472,7 @@ class ModelState:
         """Parameters for features that have gone through the scale, the columns or the map; empty if there are none."""
         if "scale" not in self._made:
             return {}
-        mapped = {} if self.estimator.components is None else {"kernel": "linear", "components": None}
+        mapped = {} if self.estimator.components_ is None else {"kernel": "linear", "components": None}
         return {"scale": "none", "columns": None, **mapped}
 
     def _robust(self, edits: Edits) -> Robustness | None:
@@ -810,6 +811,8 @@ class ModelState:
         now = {name: getattr(model, name) for name in CHANGEABLE if name in self._made}
         if isinstance(model, LiveSVR):
             now |= {name: getattr(model, f"{name}_") for name in ("epsilon", "target_scale") if name in now}
+        if "components" in now:
+            now["components"] = model.components_
         if model.columns is not None and self.is_fitted:
             now["columns"] = model.columns_.documents()
         if not isinstance(model, LivePUClassifier):
@@ -833,16 +836,17 @@ class ModelState:
         scale: FeatureScale | TableEncoding | Nystroem | None = self.estimator.feature_scale_
         if scale is not None:
             n_features = scale.places.size if isinstance(scale, TableEncoding) else scale.width
-            n_features = self.estimator.components or n_features
+            n_features = self.estimator.components_ or n_features
             return 8.0 * (scale.width + n_features)  # as they came, and on the scale
         if not (self.window.is_sparse and self.is_fitted):
             return 8.0 * (self.window.n_features or 0)
         n = len(self.window.arrivals)
         return self.estimator.window_features.nbytes / n if n else 0.0
 
-    def cool(self) -> None:
-        """Free caches such as kernel rows, which the next update rebuilds; the model's answers do not change."""
+    def cool(self) -> int:
+        """Free caches such as kernel rows, which the next update rebuilds; return the bytes that are still held."""
         self.estimator.cool()
+        return self.held_bytes
 
     @property
     def hot_bytes(self) -> int:

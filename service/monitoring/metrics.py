@@ -201,6 +201,7 @@ class Metrics:
         self.tuning_seconds = histogram("tuning_seconds", of_tuning, "task", buckets=_JOB_SECONDS)
         self.updates = counter("updates", "Updates by outcome", task=TASKS, outcome=_OUTCOMES)
         self.feed_calls = counter("feed_calls", "Calls of readings by outcome", outcome=_OUTCOMES)
+        self.feed_calls_of = {became: self.feed_calls.labels(became) for became in _OUTCOMES}
         self.feed_events = counter("feed_events", "What feeds announced", kind=_FEED_EVENTS)
         of_readings = "Time of one call of readings in its writer, for all steps, store included"
         self.feed_seconds = histogram("feed_call_seconds", of_readings)

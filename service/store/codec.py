@@ -15,6 +15,7 @@ from __future__ import annotations
 import hashlib
 import math
 import struct
+from functools import lru_cache
 from typing import Any
 
 import msgpack
@@ -76,6 +77,8 @@ def _digest(schema: int, payload: bytes) -> bytes:
 
 
 def _pack(value: Any) -> Any:
+    if type(value) is np.ndarray and value.dtype.str in _DTYPES:  # as nearly always
+        return msgpack.ExtType(_ARRAY, _head(value.dtype.str, value.shape) + value.tobytes())
     if isinstance(value, np.generic):
         return value.item()
     if isinstance(value, SparseRows):
@@ -87,8 +90,14 @@ def _pack(value: Any) -> Any:
     little = np.ascontiguousarray(value, dtype=value.dtype.newbyteorder("<"))
     if little.dtype.str not in _DTYPES:
         raise TypeError(f"cannot store an array of {value.dtype}")
-    head: bytes = msgpack.packb((little.dtype.str, value.shape))
-    return msgpack.ExtType(_ARRAY, head + little.tobytes())
+    return msgpack.ExtType(_ARRAY, _head(little.dtype.str, value.shape) + little.tobytes())
+
+
+@lru_cache(maxsize=1024)
+def _head(kind: str, shape: tuple[int, ...]) -> bytes:
+    """Return what precedes the numbers of an array."""
+    found: bytes = msgpack.packb((kind, shape))
+    return found
 
 
 def _unpack(code: int, data: bytes) -> Any:

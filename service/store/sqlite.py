@@ -40,6 +40,7 @@ from livesvm.service.store.seals import (
     checked_summary,
     document_seal,
     open_summary,
+    request_seal,
     seal,
     sha256,
     solution_seal,
@@ -100,7 +101,7 @@ def _answered(lease: Lease, key: str, answer: bytes) -> tuple[bytes | str | int,
 
 def _requested(model: str, sequence: int, asked: Idempotency) -> Row:
     """Return the row that remembers the request of a record."""
-    return next(request_rows(model, {asked.key: Remembered(asked.body, sequence, None)}))
+    return model, asked.key, sequence, asked.body, request_seal(model, asked.key, sequence, asked.body), None, None
 
 
 def _logged(record: Appending) -> Row:
@@ -371,13 +372,13 @@ class SqliteStore(Store):
 
     def recall(self, model: str, key: str) -> Remembered | None:
         """Find the request by the index and read it from the table; a damaged answer is left out."""
+        if not self._read(_KNOWN, model, key):
+            return None
         rows = self._read(
             f"SELECT {_REQUEST} FROM requests WHERE {_ROW_OF.format('requests')} AND key = ?)", model, key
         )
         if not rows:
-            if self._read(_KNOWN, model, key):
-                raise StoreDamaged(f"what is remembered of request {key!r} of model {model} is missing")
-            return None
+            raise StoreDamaged(f"what is remembered of request {key!r} of model {model} is missing")
         found, is_damaged = remembered(model, key, rows[0])
         if is_damaged:
             log.warning("model %s: the answer to request %r does not match its checksum", model, key)

@@ -72,7 +72,7 @@ class SuspectedLabels:
     method: Literal["leave_one_out", "k_fold"]
     age: Ints
     seconds: float
-    _parts: OwnParts | None = field(default=None, repr=False, compare=False)
+    _parts: OwnParts | None = field(default=None, init=False, repr=False, compare=False)
 
     def head(self, n: int = 10) -> list[dict[str, Any]]:
         """Return the worst labels as rows, which a data frame takes.
@@ -162,9 +162,10 @@ def suspected_labels(
         raise InvalidInput("has one class only; add examples of another before labels can be suspected", field="window")
     method: Literal["leave_one_out", "k_fold"] = "leave_one_out" if _is_worth_its_cost(view, before) else "k_fold"
     keys, old, parts, was = list(view.window.keys), None if before is None else before._parts, None, None
+    ages = np.zeros(places.size, np.int64)
     with steadily(progress, places.size) as tell:
         if method == "leave_one_out" and not view.shares_costs:
-            ahead, parts, was = held_margins(view, places, keys, old, tell)
+            ahead, ages, parts, was = held_margins(view, places, keys, old, tell)
         elif method == "leave_one_out":
             ahead = margins_of(left_out(model, np.arange(places.size), tell), places, counts)
         else:
@@ -179,7 +180,7 @@ def suspected_labels(
         parts = replace(parts, better=better, nearest=nearest, reach=reach)
     labels = np.asarray(cast(Any, model).classes_)
     why = [tuple([keys[j] for j in row if j >= 0]) for row in nearest[worst].tolist()]
-    return SuspectedLabels(
+    found = SuspectedLabels(
         tuple(map(keys.__getitem__, order.tolist())),
         labels[places[order]],
         labels[better[order]],
@@ -187,10 +188,11 @@ def suspected_labels(
         _doubts(margin, view.window.weights)[order],
         (*why, *((),) * (order.size - worst.size)),
         method,
-        np.zeros(order.size, np.int64) if parts is None else _ages(parts.age, margin)[order],
+        ages[order],
         time.perf_counter() - started,
-        parts,
     )
+    vars(found)["_parts"] = parts
+    return found
 
 
 def _is_worth_its_cost(view: View, before: SuspectedLabels | None) -> bool:
@@ -235,11 +237,6 @@ def least(ahead: Floats, places: Ints) -> tuple[Floats, Ints]:
     """Return the least margin of each example, (n,), and the class that it is against."""
     best, at = ahead.argmin(axis=1), np.arange(places.size)
     return ahead[at, best], _others(places, ahead.shape[1] + 1)[at, best]
-
-
-def _ages(age: Ints, margin: Floats) -> Ints:
-    """Return the age of each example's margin, (n,), from those against each class, (n, n_classes - 1)."""
-    return np.where((age < 0).any(axis=1) & (margin > 0.0), -1, age.max(axis=1).clip(min=0))
 
 
 def _others(places: Ints, n_classes: int) -> Ints:

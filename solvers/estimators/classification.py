@@ -103,7 +103,7 @@ class LiveSVC(WithPaths):
         cache_mb: float = 512,
         scale: str = "none",
         columns: Any = None,
-        components: int | None = None,
+        components: int | str | None = None,
         decision_function_shape: str = "ovr",
         break_ties: bool = False,
         probability: bool | str = False,

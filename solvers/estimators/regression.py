@@ -89,7 +89,7 @@ class LiveSVR(WithPaths):
         cache_mb: float = 512,
         scale: str = "none",
         columns: Any = None,
-        components: int | None = None,
+        components: int | str | None = None,
         shrinking: bool = True,
         tol: float = 1e-3,
         cache_size: float = 200,
@@ -151,7 +151,7 @@ class LiveSVR(WithPaths):
     def _known_targets(self, y: ArrayLike | None, m: int) -> Floats:
         return validation.vector(validation.column(y, "y"), m, field="y")
 
-    def _settled_targets(self, y: NDArray[Any] | None, m: int) -> Floats | None:
+    def settled_targets(self, y: NDArray[Any] | None, m: int) -> Floats | None:
         try:
             return self._targets(y, m)
         except OffScale:

@@ -116,10 +116,12 @@ SHARED = {
         them in the first rows. Then rows are a data frame, a list of mappings, or a mapping of columns.""",
     ),
     "components": (
-        "int or None, default None",
+        'int, "auto" or None, default None',
         """The model has the kernel of this rank that as many landmarks make of the whole one, see
         ``livesvm.solvers.kernels.nystroem``: for windows in which thousands of examples are on the margin. Landmarks
-        are chosen from the first examples. ``left_out`` tells how far the two kernels differ.""",
+        are chosen from the first examples. ``left_out`` tells how far the two kernels differ. "auto", with
+        ``C="auto"``: the whole kernel while few examples are on the margin, else 100, 300 or 600, by the errors of
+        folds; see ``components_``.""",
     ),
     "support_": ("ndarray, shape (n_support,)", "Places in the window, oldest first, of examples with a coefficient."),
     "support_vectors_": ("ndarray or csr_array, shape (n_support, d)", "Their features, on the model's scale."),

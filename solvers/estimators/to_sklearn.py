@@ -3,16 +3,21 @@
 from __future__ import annotations
 
 import warnings
+from itertools import combinations
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 from sklearn.compose import TransformedTargetRegressor
 from sklearn.pipeline import Pipeline
 from sklearn.preprocessing import FunctionTransformer, StandardScaler
 from sklearn.svm import SVC, SVR, OneClassSVM
 
 from livesvm.solvers.errors import InvalidInput
+from livesvm.solvers.kernels.nystroem import Nystroem
 from livesvm.solvers.models.feature_scale import FeatureScale
+from livesvm.solvers.models.pairs_predictor import by_other_class
+from livesvm.solvers.runtime.types import Floats
 from livesvm.solvers.sparse import like
 
 
@@ -23,7 +28,8 @@ def to_sklearn(model: Any) -> Any:
     ``TransformedTargetRegressor``. Robust losses, and others that
     scikit-learn does not have, do not matter, because predictions do not depend on them. The result has no
     ``predict_proba``. If the features of a linear kernel are centered, so are the support vectors: as the coefficients
-    sum to 0, this changes no decision, but reduces rounding errors.
+    sum to 0, this changes no decision, but reduces rounding errors. The support vectors of a model with components are
+    its landmarks.
 
     Raises
     ------
@@ -34,14 +40,13 @@ def to_sklearn(model: Any) -> Any:
         raise InvalidInput("a function is not taken along", field="kernel")
     if model.columns is not None:
         raise InvalidInput("a table is not taken along: scikit-learn has no such encoding", field="columns")
-    if model.components is not None:
-        raise InvalidInput("a map to landmarks is not taken along", field="components")
     if not model.n_window_:
         raise InvalidInput("is empty: there is nothing to take along", field="window")
     if hasattr(model, "classes_") and model.classes_.size < 2:
         raise InvalidInput("a model of one class is nothing that scikit-learn has", field="classes")
-    machine = _filled(_empty(model), model)
     scale = model.feature_scale_
+    scale = scale.scale if isinstance(scale, Nystroem) else scale
+    machine = _filled(_empty(model), model, has_names=scale is None)
     if scale is not None:
         scaler = _scaler(scale)
         if hasattr(model, "feature_names_in_"):  # the step that takes the columns refuses another order
@@ -77,17 +82,23 @@ def _empty(model: Any) -> Any:
     return SVC(C=model.C_, class_weight=weight, decision_function_shape=shape, break_ties=ties, **parameters)
 
 
-def _filled(machine: Any, model: Any) -> Any:
-    """Set the fitted attributes of a scikit-learn estimator from a live model, and return the estimator."""
+def _filled(machine: Any, model: Any, *, has_names: bool) -> Any:
+    """Set the fitted attributes of a scikit-learn estimator from a live model, and return the estimator.
+
+    ``has_names`` says whether it gets the names of the features.
+    """
     given = model.kernel == "precomputed"
-    support, dual = model.support_, model.dual_coef_
+    if isinstance(model.feature_scale_, Nystroem):
+        X, dual, counts = _of_landmarks(model, model.feature_scale_)
+        support = np.arange(len(X), dtype=np.int32)
+    else:
+        X = model._learnt.state.kernel.centered(like(model._learnt.X, False))
+        support, dual, counts = model.support_, model.dual_coef_, model.n_support_
     dual = dual.toarray() if hasattr(dual, "toarray") else dual
-    counts = model.n_support_
     if support.size == 0:  # a constant: libsvm needs a support vector
         support, dual = np.zeros(1, np.int32), np.zeros((dual.shape[0], 1))
         counts = np.eye(1, max(counts.size, 1), dtype=np.int32)[0]
     n = model.n_window_
-    X = model._learnt.state.kernel.centered(like(model._learnt.X, False))
     machine.n_features_in_ = n if given else X.shape[1]
     machine.shape_fit_ = (n, machine.n_features_in_)
     machine.support_ = support
@@ -106,9 +117,27 @@ def _filled(machine: Any, model: Any) -> Any:
     machine._sparse, machine._gamma, machine.fit_status_ = False, model.gamma_, 0
     machine._probA = machine._probB = np.empty(0)
     machine._num_iter = machine.n_iter_ = getattr(model, "n_iter_", 1)
-    if hasattr(model, "feature_names_in_") and model.feature_scale_ is None:
+    if hasattr(model, "feature_names_in_") and has_names:
         machine.feature_names_in_ = model.feature_names_in_
     return machine
+
+
+def _of_landmarks(model: Any, map: Nystroem) -> tuple[Floats, Floats, NDArray[np.int32]]:
+    """Return landmarks with the coefficients that make the decisions of a model, and the number of each class.
+
+    With L the Cholesky factor of the map, ``w' map(x) = (L'^-1 w)' k(Z, x)``. With more than two classes each class but
+    the last has a copy of the landmarks, for its pairs with later classes.
+    """
+    points, own = map.points, np.linalg.solve(map.factor.T, model.predictor().support)
+    n_classes = model.classes_.size if hasattr(model, "classes_") else 2
+    copies = n_classes - 1
+    counts = np.array([len(points)] * copies + [0], np.int32)
+    if copies == 1:
+        return points, own.T, counts
+    y, rows = np.repeat(np.arange(copies), len(points)), np.zeros((own.shape[1], copies * len(points)))
+    for q, (first, _) in enumerate(combinations(range(n_classes), 2)):
+        rows[q, y == first] = own[:, q]
+    return np.tile(points, (copies, 1)), by_other_class(rows, y, n_classes).T, counts
 
 
 def _scaler(scale: FeatureScale) -> StandardScaler:

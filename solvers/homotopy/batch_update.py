@@ -86,10 +86,10 @@ def update(
             state.unlearnt = [*f_of_held.tolist(), *e.f[slots[held.size :]].tolist()]
         if is_far_left_out:
             hold_near(state, slots)
-        solving = Solve(state)
+        allowed, solving = allowance * work_from_nothing(state.n, state.n_free), Solve(state)
         solving.begin(undone.n, held, edit.leave, edit.changed, edit.losses)
         undone.solving = solving
-        trace = follow(state, None, allowance * work_from_nothing(state.n, state.n_free), solving)
+        trace = follow(state, None, allowed, solving)
         if is_single and solving.now is not None:
             state.unlearnt = [float((solving.found or solving.now[0]).foretold)]
         state.events = max(float(trace.events), FADING * state.events)
@@ -158,7 +158,7 @@ def fill(state: PathState, X: Features, losses: Losses, total: float, by_path: b
     ------
     NotOptimal, NotPositiveSemidefinite, MemoryLimit : neither way leads to an optimum
     """
-    if by_features.is_for(state, X, X.shape[0]):
+    if by_features.is_for(state, X, X.shape[0], fills=True):
         try:
             with UndoneOnError(state):
                 return by_features.fill(state, dense(X), losses, total)

@@ -32,6 +32,7 @@ from livesvm.solvers.runtime.types import Bools, Floats, Ints
 from livesvm.solvers.sparse import Features, SparseRows
 
 EACH = 12  #: examples for each feature, below which kernel rows are no more work
+FILLED = 1000, 3  #: the same for a window of mapped features that is filled: a descent does most of the work
 MEMBERS = 4  #: examples near a kink that are members, for each feature,
 MOST_NEAR = 0.25  #: but no more than this part of the window
 SPARE = 16  #: part of the window that has space for new examples before any leaves
@@ -39,11 +40,12 @@ MANY = 500  #: examples that change: a descent comes before the path
 ROUNDS = 40  #: how often examples that crossed a kink may be added
 
 
-def is_for(state: PathState, X: Features, n: int) -> bool:
-    """Say whether to solve a window of ``n`` examples, with ``X`` (m, d) among them, from its features."""
+def is_for(state: PathState, X: Features, n: int, *, fills: bool = False) -> bool:
+    """Say whether to solve, or fill, a window of ``n`` examples, with ``X`` (m, d) among them, from its features."""
     kernel = linear.kernel_of(state)
     width = X.shape[1] if kernel is state.kernel else linear.width(state)
-    return linear.is_of_features(kernel) and not isinstance(X, SparseRows) and n >= max(linear.LEAST, EACH * width)
+    least, each = FILLED if fills and isinstance(kernel, ProjectedKernel) else (linear.LEAST, EACH)
+    return linear.is_of_features(kernel) and not isinstance(X, SparseRows) and n >= max(least, each * width)
 
 
 def update(state: PathState, slots: Ints, leave: Ints, changed: Ints, losses: Losses) -> Trace:
@@ -51,7 +53,7 @@ def update(state: PathState, slots: Ints, leave: Ints, changed: Ints, losses: Lo
 
     Raises
     ------
-    NotOptimal, NotPositiveSemidefinite, MemoryLimit : see ``homotopy.follow.follow``
+    NotOptimal, NotPositiveSemidefinite, MemoryLimit : see ``homotopy.run.follow``
     """
     e = state.examples
     state.forget_rows(np.flatnonzero(are_free(e.segment[: state.n_slots])))
@@ -74,7 +76,7 @@ def fill(state: PathState, X: Floats, losses: Losses, total: float) -> tuple[Int
 
     Raises
     ------
-    NotOptimal, NotPositiveSemidefinite, MemoryLimit : see ``homotopy.follow.follow``
+    NotOptimal, NotPositiveSemidefinite, MemoryLimit : see ``homotopy.run.follow``
     """
     state.forget_rows(NO_EXAMPLES)
     state.resize(padded(64 + len(X) + len(X) // SPARE))

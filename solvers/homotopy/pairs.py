@@ -53,7 +53,7 @@ class PairInMemory:
         self.now, self.numbered = Progress.zeros(2), (slot, dense(state.XT))
         self.vacant, self.vacant_before = self.buffers.moving[VACANT : VACANT_BEFORE + 1]
         rows = state.rows.slot_of, state.rows.used
-        w = walk_on(state, state.motion, (self.buffers.status, stop, self.buffers.tolerances))
+        w = walk_on(state, (self.buffers.status, stop, self.buffers.tolerances))
         self._scratch = w.scratch
         self.records = w, self.buffers.work(self.now, NO_CHANGES, rows, self.numbered)
         self.kind = kind_of(self.records)

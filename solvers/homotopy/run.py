@@ -175,7 +175,7 @@ class Solve:
         now = self._begun(trace, precision, allowance) if exit_ is None or self.now is None else self.now
         buffers.stop[0] = 0
         s = buffers.work(now, self.losses, (self.rows.slot_of, self.rows.used), self.numbered)
-        w = walk_on(state, state.motion, (buffers.status, buffers.stop, buffers.tolerances))
+        w = walk_on(state, (buffers.status, buffers.stop, buffers.tolerances))
         more = s, self.batch, *self.more
         if exit_ is None:
             check()
@@ -205,7 +205,7 @@ class Solve:
         """Return the ``Walk`` and ``Work`` arguments of the solve, for a compiled caller."""
         state, now = self.state, self._begun(Trace(), 1.0, math.inf)
         now[0].mean_diagonal = mean_diagonal(state)
-        w = walk_on(state, state.motion, workspace.new_counters())
+        w = walk_on(state, workspace.new_counters())
         w.at[0].b, w.at[0].kappa = state.b, state.kappa
         return w, self.buffers.work(now, self.losses, (self.rows.slot_of, self.rows.used), self.numbered)
 
@@ -278,7 +278,7 @@ def follow(
     MemoryLimit : the kernel rows of the free examples do not fit into the cache
     """
     trace = trace or Trace()
-    if state.n == 0:
+    if state.n_slots == 0:
         state.b = 0.0
         trace.max_violation = trace.relative_gap = 0.0
         return trace
@@ -324,15 +324,15 @@ def follow(
 
 def walk_of(state: PathState, motion: Motion, units: Scales) -> workspace.Walk:
     """Return the compiled loop's arguments at the start of a path; ``units`` are the sizes that scale tolerances."""
-    w = walk_on(state, motion, workspace.new_counters())
+    w = walk_on(state, workspace.new_counters(), motion)
     begin(w, units, float(state.total), 1.0)
     w.at[0].b, w.at[0].kappa, w.at[0].asking = state.b, state.kappa, 1
     return w
 
 
-def walk_on(state: PathState, motion: Motion, counters: workspace.Counters) -> workspace.Walk:
+def walk_on(state: PathState, counters: workspace.Counters, motion: Motion | None = None) -> workspace.Walk:
     """Return the arguments of the compiled loop; from now on an interrupt sets the stop flag in ``counters``."""
-    own = state.n_slots, state.n_slots, state.intercept, state.examples, motion, state.factor
+    own = state.n_slots, state.n_slots, state.intercept, state.examples, motion or state.motion, state.factor
     rows, row_of, work = state.rows.values, state.rows.row_of, scratch()
     watch(counters[1], 0)
     return workspace.Walk(*own, rows, row_of, rows, workspace.NO_FLAGS, NO_EXAMPLES, rows, row_of, work, *counters)

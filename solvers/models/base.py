@@ -51,6 +51,9 @@ from livesvm.solvers.validation import Key
 KERNEL_PARAMETERS = ("kernel", "gamma", "degree", "coef0", "fit_intercept", "scale", "columns", "components")
 
 
+MANY, AT_FIRST = 2000, 300  #: with so many first examples an open number of components begins with this one
+
+
 class Checked(NamedTuple):
     """New examples that ``checked`` has checked; ``update`` accepts such a tuple in place of the pair (X, y)."""
 
@@ -73,9 +76,7 @@ class LiveEstimator(Fitted):
     cache_mb: float
     scale: str = "none"  #: of the features, see ``models.feature_scale``
     columns: Any = None  #: of a table, see ``tables.columns``; None: rows are numbers
-    components: int | None = (
-        None  #: landmarks of a kernel of that rank, see ``kernels.nystroem``; None: the whole kernel
-    )
+    components: int | str | None = None  #: landmarks of a kernel of that rank, see ``kernels.nystroem``; None: no such
     chosen_: Mapping[str, Any] = MappingProxyType({})  #: values of parameters that are "auto"
     _tuned_by: str = "C"  # the parameter that is "auto" in a model that tunes itself
     columns_: TableColumns  #: as they were given, or found in the first rows, with the words of the window
@@ -154,6 +155,13 @@ class LiveEstimator(Fitted):
         return float(self._chosen("C", 1.0)) if isinstance(value, str) else value
 
     @property
+    def components_(self) -> int | None:
+        """How many landmarks there are at most: components, or if that is "auto" the chosen number; None: no such."""
+        scale = vars(self).get("feature_scale_")
+        found: int | None = self._chosen("components", scale.components if isinstance(scale, Nystroem) else None)
+        return found
+
+    @property
     def tunes_itself(self) -> bool:
         """Whether the model chooses its own parameters by the examples in its window."""
         value = vars(self).get(self._tuned_by, 0.0)
@@ -179,8 +187,9 @@ class LiveEstimator(Fitted):
         """
         if isinstance(given.get("C", "auto"), str) or not isinstance(vars(self).get("C"), str):
             return {}
-        open_ = [name for name in self.chosen_.keys() - given.keys() if isinstance(vars(self).get(name), str)]
-        return {name: self.chosen_[name] for name in open_}
+        open_ = {*self.chosen_, "components"} - given.keys()
+        found = {**self.chosen_, "components": self.components_}
+        return {name: found[name] for name in open_ if isinstance(vars(self).get(name), str)}
 
     def _fix(self, given: Mapping[str, Any]) -> None:
         """Store the values of ``fixed_by`` as parameters, because the window was learnt with these values."""
@@ -376,7 +385,7 @@ class LiveEstimator(Fitted):
             seconds = time.perf_counter() - started
             report = self._report(trace, change.adding, change.leaving, len(change.changing), seconds)
             self._note(report, change if is_judged else None)
-            if self.components is not None and self._outgrew_landmarks():
+            if self.components_ is not None and self._outgrew_landmarks():
                 report = self._with_more_landmarks(report)
             if self._record is not None and (edits.relabel or not is_judged):
                 self._record.window = None  # it is counted again
@@ -502,7 +511,7 @@ class LiveEstimator(Fitted):
                 window.cache_mb = self.cache_mb
             if self._reset_parameters():
                 edits = edits._replace(every_example=True)
-        m, gone = len(targets), set(leaving)
+        m, gone, total = len(targets), set(leaving), self._total_per_weight()
         adding = window.unused_keys(m) if keys is None else list(keys)
         if not (keys is None or checked):
             validation.new_keys(adding, m, window.keys, gone)
@@ -535,7 +544,7 @@ class LiveEstimator(Fitted):
         if self.keeps_record:
             window.left = [*map(window._y.item, map(window.keys.__getitem__, leaving))]
         try:
-            trace = window.update(change, self._total_per_weight(), self._terms(robust, C) if robust else None)
+            trace = window.update(change, total, self._terms(robust, C) if robust else None)
         except NotOptimal as error:
             raise NotOptimal(f"{error}{scaling.advice(window.state.examples, change.losses, size)}") from error
         if C is not None:
@@ -547,7 +556,7 @@ class LiveEstimator(Fitted):
             self._take_over(window)
         if self.feature_scale_ is not None:
             self._keep_as_they_came(came, change)
-        is_wider = self.components is not None or self.columns is not None  # in the window than rows are
+        is_wider = self.components_ is not None or self.columns is not None  # in the window than rows are
         self.n_features_in_ = self.feature_scale_.width if is_wider else window.width
         return change, trace
 
@@ -723,7 +732,7 @@ class LiveEstimator(Fitted):
         if self._objects is None and (window is None or not given):
             self._check_features(X, reset=window is None)
         known = None if given or window is None else window.width
-        validation.check_width(rows.shape[1], self.feature_scale_.width if known and self.components else known, "X")
+        validation.check_width(rows.shape[1], self.feature_scale_.width if known and self.components_ else known, "X")
         return rows, self._targets(y, rows.shape[0])
 
     def _read(self, X: Any) -> Features:
@@ -782,9 +791,15 @@ class LiveEstimator(Fitted):
             Parameters do not belong together, or to such rows.
         """
         scale = self._scale_alone(rows, weights)
-        if self.components is None:
+        most: Any = self.components
+        if isinstance(most, str):
+            if most != "auto" or not isinstance(vars(self).get("C"), str):
+                raise InvalidInput("must be a whole number, or 'auto' where C is 'auto'", field="components")
+            is_large = "components" not in self.chosen_ and len(rows) >= MANY and not isinstance(rows, SparseRows)
+            most = AT_FIRST if is_large else self.chosen_.get("components")
+        if most is None:
             return scale
-        most = validation.whole(self.components, "components")
+        most = validation.whole(most, "components")
         if self.kernel == "precomputed" or callable(self.kernel):
             raise InvalidInput("need a kernel of features, by name", field="components")
         if isinstance(rows, SparseRows):
@@ -885,7 +900,7 @@ class LiveEstimator(Fitted):
 
     def _window_kernel(self, gamma: float) -> Kernel:
         """Return the kernel of the window's features: with components, the linear kernel of mapped features."""
-        is_whole = self.components is None and not self.is_mapped
+        is_whole = self.components_ is None and not self.is_mapped
         return self._kernel(gamma) if is_whole else ProjectedKernel("linear", gamma)
 
     def _new_window(self, X: Features, weights: Floats) -> Window:
@@ -925,7 +940,8 @@ class LiveEstimator(Fitted):
         """Return the parameters by name, with the chosen values in place of "auto", so that copies choose nothing."""
         found = self.get_params(deep=False)
         if isinstance(found.get("C"), str):
-            names = [name for name in ("C", "gamma", "epsilon", "target_scale") if isinstance(found.get(name), str)]
+            open_ = ("C", "gamma", "epsilon", "target_scale", "components")
+            names = [name for name in open_ if isinstance(found.get(name), str)]
             found |= {name: getattr(self, f"{name}_") for name in names if hasattr(self, f"{name}_")}
         return found
 
@@ -1026,7 +1042,7 @@ class LiveEstimator(Fitted):
     @property
     def is_settled(self) -> bool:
         """Whether everything that the first examples determine once is set; False while the model waits for more."""
-        return self.components is None or self.feature_scale_ is None or bool(self.feature_scale_.is_settled)
+        return self.components_ is None or self.feature_scale_ is None or bool(self.feature_scale_.is_settled)
 
     @property
     def is_trained(self) -> bool:

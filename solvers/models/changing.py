@@ -135,6 +135,7 @@ class ChangingEstimator(LiveEstimator):
         """
         before, now = vars(self).copy(), vars(self).get("columns_")
         is_same = chosen.get("gamma", self.gamma_) == self.gamma_
+        is_same &= chosen.get("components", self.components_) == self.components_
         is_same &= chosen.get("target_scale", "none") == self.chosen_.get("target_scale", "none")
         try:
             if "columns" in chosen:

@@ -19,11 +19,20 @@ from livesvm.solvers.active_set.exits import Exit
 from livesvm.solvers.active_set.workspace import Walk
 from livesvm.solvers.errors import MemoryLimit, NotOptimal
 from livesvm.solvers.homotopy.batch_update import distance, work_from_nothing
-from livesvm.solvers.homotopy.edit import Batch, Work
+from livesvm.solvers.homotopy.edit import NO_BATCH, Batch, Progress, Work
 from livesvm.solvers.homotopy.optimality import audited
 from livesvm.solvers.homotopy.refactorize import refactorize
 from livesvm.solvers.homotopy.refresh import SPARE
-from livesvm.solvers.homotopy.run import NO_EXAMPLES, Solve, follow, workspace_of
+from livesvm.solvers.homotopy.run import (
+    NO_CHANGES,
+    NO_EXAMPLES,
+    NO_KIND,
+    NO_PAIR,
+    Solve,
+    follow,
+    walk_on,
+    workspace_of,
+)
 from livesvm.solvers.homotopy.solve import Stage, solve
 from livesvm.solvers.homotopy.tolerances import SETTINGS
 from livesvm.solvers.homotopy.warm_start import compute_all_f
@@ -35,6 +44,7 @@ from livesvm.solvers.problem.state import Examples, PathState, are_free, is_free
 from livesvm.solvers.runtime.by_reference import by_reference
 from livesvm.solvers.runtime.compile import compiled, compiled_allocating
 from livesvm.solvers.runtime.entry_point import entry_point
+from livesvm.solvers.runtime.interrupt import check, watch
 from livesvm.solvers.runtime.memory import padded
 from livesvm.solvers.runtime.types import Floats, Ints
 from livesvm.solvers.sparse import dense
@@ -116,6 +126,7 @@ class Memory:
         self.state = PathState(objective.kernel, refactorize, intercept=True, cache_bytes=CACHE_BYTES)
         self.state.expect(np.empty((0, n_features)))
         self.state.resize(padded(n))
+        self.now = Progress.of()  #: of the first round of a solve
         self.look(objective)
 
     def look(self, objective: Objective) -> None:
@@ -127,6 +138,10 @@ class Memory:
         self.place = entry_point(_place, space, one[0], 0, objective.losses, 1.0)
         self.make_rows = entry_point(_make_rows, space, one[0], 0, objective.losses, 1.0, (0, 0, 0), 1.0, 0)
         self.factor, self.times = entry_point(_factor, space, 0, 1.0), entry_point(times, one, one[0])
+        self._first = edit.work(self.now, NO_CHANGES, (rows.slot_of, rows.used))
+        walk = walk_on(state, (edit.status, edit.stop, edit.tolerances))
+        self._walks = {walk.n: walk}  #: by the number of examples
+        self._solve = entry_point(_solve, walk, self._first, NO_BATCH, space.XT, 1.0)
 
     def hold(self, stood: Standing, size: int) -> None:
         """Write a window's solution into the state, with space for ``size`` examples; ``place`` sets the losses."""
@@ -134,6 +149,34 @@ class Memory:
         e.beta[:n], e.segment[:n], e.f[:n] = stood.beta, stood.segments, stood.f
         state.n_slots, state.vacant, state.total, state.b, state.kappa = size, [], 0.0, stood.b, 1.0
         state.events_since_refresh, state.heaviest, state.drift = stood.events, 0.0, 0.0
+
+    def solve(self, n: int, sizes: tuple[int, int, int], n_free: int) -> None:
+        """Follow the path of the edit in the buffers, after which there were ``n`` old examples; see ``follow``.
+
+        The first round is called with the arrays of earlier calls; only a solve that needs more is a ``Solve``.
+        """
+        state, XT, gamma = self.state, self.space.XT, self.state.kernel.gamma
+        size = state.n_slots
+        walk = self._walks.get(size)
+        if walk is None:
+            walk = self._walks[size] = next(iter(self._walks.values()))._replace(n=size, n_seen=size)
+        stop, allowance = walk.stop, work_from_nothing(size, n_free)
+        stop[0], state.rows.clock = 0, state.rows.clock + 1
+        watch(stop, 0)
+        own = state.b, state.kappa, state.rows.clock, 0, state.events_since_refresh
+        round_ = (*own, 1.0, SETTINGS.dust, allowance, state.heaviest, state.drift)
+        mean = 1.0 if state.n_free <= sizes[1] + sizes[2] else 0.0  # of the kernel's diagonal
+        Progress.put(self.now, Stage.EDIT, *sizes, 0, 0, n, size, state.total, mean, *round_)
+        check()
+        exit_ = self._solve(walk, self._first, NO_BATCH, XT, gamma)
+        if exit_ == Exit.DONE:
+            found = Progress.snapshot(self.now)
+            state.b, state.events_since_refresh = found.b, found.since + found.walked
+            return
+        solving = Solve(state, _solve, XT, gamma)
+        solving.n_before, solving.sizes = n, sizes
+        solving.go_on(self.now, exit_, (NO_BATCH, NO_KIND), NO_PAIR)
+        follow(state, None, allowance, solving)
 
 
 def slide(
@@ -165,9 +208,7 @@ def slide(
             state.make_room_for_free(n_free + SPARE)
             memory.look(model.objective)
         memory.factor(memory.space, n_free, state.kappa)
-        solving = Solve(state, _solve, space.XT, gamma)
-        solving.stage, solving.n_before, solving.sizes = Stage.EDIT, n, (m, leaving, 0)
-        follow(state, None, work_from_nothing(size, n_free), solving)
+        memory.solve(n, (m, leaving, 0), n_free)
     except (NotOptimal, MemoryLimit):
         return None
     e, there = state.examples, slice(leaving, size)

@@ -42,7 +42,11 @@ def _of_sizes(window: Any) -> list[ModelWarning]:
     if n < MANY or n_free <= MOST_FREE * n:
         return []
     reason = f"{n_free} of {n} examples are on the margin: an update takes about as long as training from nothing"
-    return [ModelWarning("most_are_free", f"{reason}; choose a smaller C or gamma, or components=300")]
+    return [
+        ModelWarning(
+            "most_are_free", f"{reason}; choose a smaller C or gamma, or components=300 ('auto' with C='auto')"
+        )
+    ]
 
 
 def gap_message(gap: float) -> str:

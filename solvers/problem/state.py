@@ -30,7 +30,7 @@ from livesvm.solvers.runtime.by_reference import by_reference
 from livesvm.solvers.runtime.cached import cached_property
 from livesvm.solvers.runtime.compile import compiled
 from livesvm.solvers.runtime.interrupt import AT_ONCE, COPY, parts
-from livesvm.solvers.runtime.memory import BYTES, LINE, aligned, padded, scratch
+from livesvm.solvers.runtime.memory import BYTES, LINE, aligned, padded
 from livesvm.solvers.runtime.types import Bools, Floats, Ints
 from livesvm.solvers.sparse import Features, SparseRows, dense
 
@@ -484,9 +484,7 @@ class PathState:
         n, m, cache, A = self.n_slots, slots.size, self.rows, self.features(slots)
         rows = cache.vacate(m, keep)
         if m > 1 and n < self.capacity and m * n <= AT_HAND and self.kernel.has_gamma:
-            block = scratch()[: m * n].reshape(m, n)
-            self.kernel.write(A, self.XT, n, block, np.arange(m))
-            cache.values[rows, :n] = block
+            cache.values[rows, :n] = self.kernel.matrix(A, self.XT, n)
         else:
             self.kernel.write(A, self.XT, n, cache.values, rows)
         cache.hold(slots, rows)

@@ -113,10 +113,9 @@ def compared(X: Rows, y: Places, kind: str, rate: float, chosen: Any) -> tuple[l
 
 
 def stream(n: int, n_classes: int, step: int, count: int, seed: int) -> tuple[Rows, Places, NDArray[np.bool_]]:
-    """Return rows of a window and of ``count`` updates of ``step`` rows, labels of which a tenth is wrong, and which."""
-    X, y = make_classification(
-        n + count * step, 12, n_informative=8, n_classes=n_classes, n_clusters_per_class=1, flip_y=0, random_state=seed
-    )
+    """Return rows of a window and of ``count`` updates of ``step`` rows, labels with a tenth wrong, and which are."""
+    shape: Any = {"n_features": 12, "n_informative": 8, "n_classes": n_classes, "n_clusters_per_class": 1, "flip_y": 0}
+    X, y = make_classification(n + count * step, random_state=seed, **shape)
     return X, *made_wrong(X, np.asarray(y, np.int64), "uniform", 0.1, seed)
 
 
@@ -135,6 +134,25 @@ def follow(n: int, step: int, rows: tuple[Rows, Places], C: float, look: Any = N
     return np.array(seconds)
 
 
+class Rankings:
+    """Rankings of one model, each of which begins from the one before."""
+
+    def __init__(self, is_wrong: NDArray[np.bool_], every: int = 0) -> None:
+        self.last: Any = None
+        self.is_wrong, self.every = is_wrong, every  #: after so many rankings, one is compared; 0: none
+        self.exact: list[float] = []  #: shares of exact margins
+        self.off: list[float] = []  #: average precision less that of a ranking of all anew
+
+    def __call__(self, model: IncrementalSVC) -> None:
+        """Rank the labels of the model."""
+        self.last = suspected_labels(model, before=self.last)
+        self.exact.append(float((self.last.age == 0).mean()))
+        if self.every and len(self.exact) % self.every == 0:
+            both = self.last, suspected_labels(model)
+            mine, anew = (average_precision_score(self.is_wrong[list(one.keys)], -one.margin) for one in both)
+            self.off.append(mine - anew)
+
+
 def live(C: float, seeds: int, count: int = 120, skipped: int = 10) -> None:
     """Print what a ranking costs after an update, and its average precision less that of a ranking of all anew.
 
@@ -142,35 +160,22 @@ def live(C: float, seeds: int, count: int = 120, skipped: int = 10) -> None:
     """
     lines = []
     for n, n_classes, step in ((n, k, step) for n in (600, 1000, 3000) for k in (2, 5) for step in (1, 10)):
-        times, off, fresh = np.zeros((seeds, 3)), [], []
+        times, off, exact = np.zeros((seeds, 3)), np.zeros(seeds), []
         for seed in range(seeds):
             X, given, is_wrong = stream(n, n_classes, step, count, seed)
-            last: list[Any] = [None]
-
-            def carry(model: Any, last: list[Any] = last) -> None:
-                last[0] = suspected_labels(model, before=last[0])
-
-            def compare(model: Any, last: list[Any] = last, is_wrong: Any = is_wrong) -> None:
-                carry(model, last)
-                fresh.append((last[0].age == 0).mean())
-                if len(fresh) % skipped == 0:
-                    aps = [
-                        average_precision_score(is_wrong[list(one.keys)], -one.margin)
-                        for one in (last[0], suspected_labels(model))
-                    ]
-                    off.append(aps[0] - aps[1])
-
-            alone = follow(n, step, (X, given), C)[skipped:, 0]
-            times[seed, :2] = alone.mean(), follow(n, step, (X, given), C, carry)[skipped:, 1].mean()
-            anew = follow(n, step, (X[: n + 5 * step], given[: n + 5 * step]), C, suspected_labels)[:, 1]
-            times[seed, 2], last[0] = np.median(anew), None
-            follow(n, step, (X, given), C, compare)
+            alone = follow(n, step, (X, given), C)[skipped:, 0].mean()
+            ranking = follow(n, step, (X, given), C, Rankings(is_wrong))[skipped:, 1].mean()
+            few = n + 5 * step
+            anew = np.median(follow(n, step, (X[:few], given[:few]), C, suspected_labels)[:, 1])
+            times[seed], found = (alone, ranking, anew), Rankings(is_wrong, skipped)
+            follow(n, step, (X, given), C, found)
+            off[seed] = np.mean(found.off)
+            exact += found.exact
         update, ranking, anew = 1e3 * times.mean(axis=0)
-        runs = np.array(off).reshape(seeds, -1).mean(axis=1)
-        error = runs.std(ddof=1) / np.sqrt(seeds) if seeds > 1 else np.nan
+        error = off.std(ddof=1) / np.sqrt(seeds) if seeds > 1 else np.nan
         cells = [str(n), str(n_classes), f"{step} in and {step} out", f"{update:.2f}", f"{ranking:.2f}"]
-        cells += [f"{ranking / update:.1f}", f"{anew / update:.0f}", f"{np.mean(fresh):.2f}"]
-        lines.append([*cells, f"{runs.mean():+.4f} ({error:.4f})"])
+        cells += [f"{ranking / update:.1f}", f"{anew / update:.0f}", f"{np.mean(exact):.2f}"]
+        lines.append([*cells, f"{off.mean():+.4f} ({error:.4f})"])
         print(*lines[-1], flush=True)
     heads = ["n", "classes", "what moves", "update, ms", "ranking, ms", "in updates", "anew, in updates", "exact"]
     print(table([*heads, "AP less anew's"], lines))

@@ -137,6 +137,47 @@ def test_suspected_labels_are_corrected_one_by_one(
     picture(page, "labels-done")
 
 
+def test_ticked_suspects_are_corrected_in_one_update(
+    service: ServiceProcess, http: httpx.Client, open_page: Open, picture: Picture
+) -> None:
+    places = np.arange(90) % 3
+    X = np.array([[0.0, 0.0], [4.0, 0.0], [0.0, 4.0]])[places] + 0.5 * np.random.default_rng(1).normal(size=(90, 2))
+    right = np.array(["ape", "bee", "cat"])[places]
+    y, keys = np.where(np.arange(90) < 6, np.roll(right, 1), right), [f"k{i}" for i in range(90)]
+    http.post("/models", json={"id": "ticked", "C": 5.0, "kernel": {"name": "rbf", "gamma": 0.5}}).raise_for_status()
+    add = {"X": X.tolist(), "y": y.tolist(), "keys": keys}
+    http.post("/models/ticked/update", json={"add": add}).raise_for_status()
+    page = open_page(f"{service.url}/#/models/ticked/labels")
+    page.get_by_role("button", name="Find them").click()
+    rows = page.get_by_role("region", name="Suspected labels").locator("tbody tr")
+    expect(rows.first).to_be_visible(timeout=120_000)
+    assert {row.get_by_role("rowheader").inner_text() for row in rows.all()[:6]} == set(keys[:6])
+    together = page.get_by_role("group", name="What to do with all that are ticked")
+    together.get_by_role("button", name="Relabel ticked").click()
+    expect(together).to_contain_text("Tick the box of some first.")
+    for key in keys[:4]:
+        page.get_by_role("checkbox", name=key, exact=True).check()
+    picture(page, "labels-ticked")
+    together.get_by_role("button", name="Relabel ticked").click()
+    expect(together).to_contain_text("4 relabelled, version 2")
+    for row, key in zip(
+        rows.all()[:6], [row.get_by_role("rowheader").inner_text() for row in rows.all()], strict=False
+    ):
+        if key in keys[:4]:
+            expect(row).to_contain_text(f"{right[keys.index(key)]}, version 2")
+            expect(row.get_by_role("checkbox")).to_be_disabled()
+    reported = {one["key"]: one["y"] for one in http.get("/models/ticked/examples?limit=100").json()["examples"]}
+    assert [reported[key] for key in keys] == [*right[:4], *y[4:]]
+    for key in keys[4:6]:
+        page.get_by_role("checkbox", name=key, exact=True).check()
+    together.get_by_role("button", name="Ticked are right").click()
+    expect(together).to_contain_text("2 not ranked again")
+    assert http.get("/models/ticked").json()["version"] == 2
+    page.get_by_role("button", name="Find them").click()
+    expect(page.get_by_text("6 are confirmed and not shown.")).to_be_visible()
+    expect(page.get_by_text("margins use what earlier rankings found")).to_be_visible()
+
+
 def job_doubted(http: httpx.Client, number: int) -> int:
     """Return the number of labels in doubt that a ranking of the model found."""
     jobs = [one["id"] for one in http.get("/jobs").json()["jobs"] if one["kind"] == "suspected-labels"]

@@ -14,15 +14,19 @@ import pytest
 
 from livesvm.service.client import Client
 from livesvm.service.history.replay import together
-from livesvm.service.models.commands import Batch, Command, Edits, Removal, Update
-from livesvm.service.models.spec import ModelSpec
+from livesvm.service.models.commands import Batch, Command, Edits, Outcome, Removal, Update
+from livesvm.service.models.self_tuning import TUNED, chosen
+from livesvm.service.models.spec import KernelSpec, ModelSpec
 from livesvm.service.models.state import ModelState
 from livesvm.service.models.window import WindowLimits
 from livesvm.solvers import IncrementalOneClassSVM, IncrementalPUClassifier, IncrementalSVC, IncrementalSVR
+from livesvm.solvers.analyses.tuning import rank
+from livesvm.solvers.analyses.tuning.automatic import choose
 from livesvm.solvers.errors import InvalidInput
 from tests.service.conftest import Make
 from tests.service.process import ServiceProcess
 from tests.support.erasing import keeping
+from tests.support.feeds import FEED, rows_of, series
 
 LIMITS = WindowLimits(10**6, 10**4)
 SPEC: dict[str, Any] = {"C": 2.0, "kernel": {"name": "rbf", "gamma": 0.3}, "components": 12}
@@ -221,6 +225,9 @@ def test_several_classes_and_numbers(http: httpx.Client, make: Make) -> None:
         ({"components": 0}, "components"),
         ({"components": 10, "kernel": {"name": "sigmoid"}}, "components"),
         ({"components": 10, "task": "l2svc"}, "components"),
+        ({"components": "auto", "C": 2.0}, "components"),
+        ({"components": "auto", "task": "oneclass"}, "components"),
+        ({"components": "some"}, "components"),
     ],
 )
 def test_what_has_no_components_is_refused(http: httpx.Client, more: dict[str, Any], field: str) -> None:
@@ -230,11 +237,115 @@ def test_what_has_no_components_is_refused(http: httpx.Client, more: dict[str, A
     http.delete("/models/by-itself").raise_for_status()
 
 
-def test_a_retraining_is_refused(http: httpx.Client, make: Make) -> None:
-    model = make(**SPEC)
-    http.post(f"/models/{model}/update", json={"add": {"X": X.tolist(), "y": Y.tolist()}}).raise_for_status()
-    answer = http.post(f"/models/{model}/retrain", json={})
-    assert (answer.status_code, answer.json().get("field")) == (422, "solver"), answer.text
+def test_a_chosen_rank_is_logged_replayed_and_erased(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(rank, "FEW_FREE", 5)
+    monkeypatch.setattr(rank, "SMALLER", (60, 120))
+    monkeypatch.setattr(rank, "CHEAPEST_FIRST", (30,))
+    spec, log = ModelSpec(id="m", components="auto", kernel=KernelSpec(gamma=0.3)), list[bytes]()
+    assert spec.C == "auto"
+    live = ModelState.empty(spec, 64)
+
+    def apply(update: Update, limits: WindowLimits = LIMITS) -> None:
+        command = live.plan(update, limits, 8, time.time(), None)
+        log.append(command.encode())
+        live.apply(command)
+
+    apply(Update(Batch(X[:120], Y[:120], list(range(120)))))
+    found = chosen(choose(cast("Any", live.copy().estimator())), "first", is_first=True)
+    apply(Update(edits=Edits(change={TUNED: found})))
+    assert live.parameters["components"] == found["parameters"]["components"] == 30
+    apply(Update(Batch(X[120:], Y[120:]), Removal(oldest=10)))
+    replayed, cold = ModelState.empty(spec, 64), ModelState.empty(spec, 64)
+    for record in log:
+        replayed.apply(Command.decode(record))
+        cold.apply_cold(Command.decode(record))
+    again = ModelState.decode(spec, 64, live.encode())
+    for state in (replayed, again):
+        np.testing.assert_array_equal(decisions(state), decisions(live))
+    np.testing.assert_allclose(decisions(cold), decisions(live), atol=1e-7)
+    whole = {**found, "parameters": found["parameters"] | {"components": None}}
+    with pytest.raises(InvalidInput, match="without components"):
+        apply(Update(edits=Edits(change={TUNED: whole})), WindowLimits(100, 10**4))
+    live.forget([20, 21])
+    never = ModelState.empty(spec, 64)
+    stay = [*range(10, 20), *range(22, 160)]
+    never.apply(never.plan(Update(Batch(X[stay], Y[stay])), LIMITS, 8, time.time(), None))
+    never._tune_afresh(Outcome(never.sizes))
+    assert live.parameters == never.parameters
+    np.testing.assert_allclose(decisions(live), decisions(never), atol=1e-7)
+
+
+@pytest.mark.parametrize("kind", ["two classes", "four classes", "one class", "pu", "pu batch"])
+def test_a_retraining_chooses_landmarks_by_the_window(service: ServiceProcess, make: Make, kind: str) -> None:
+    make_own, y, spec = OF_KIND[kind.removesuffix(" batch")]
+    asked = {"solver": "batch"} if kind.endswith("batch") else {}
+
+    def targets(at: slice) -> Any:
+        return None if y is None else y[at].tolist()
+
+    model = make(**spec)
+    with Client(service.url) as client:
+        client.update(model, X[:100].tolist(), targets(slice(100)))
+        client.update(model, X[100:].tolist(), targets(slice(100, 160)), remove={"oldest": 80})
+        before, version = client.predict(model, X.tolist()), client.model(model)["version"]
+        job = client.wait(client.retrain(model, hold_out=0.1, **asked)["id"])
+        assert job["state"] == "done", job
+        assert 0.0 <= job["result"]["held_back"]["error"] <= 1.0
+        client.update(model, X[:5].tolist(), targets(slice(5)))
+        client.apply(job["id"])
+        proof = client.certificate(model)
+        assert (proof["approximation"]["components"], proof["relative_gap"] < 1e-6) == (12, True)
+        shown = client.model(model)
+        assert (shown["components"], shown["n_features"], shown["kernel"]["name"]) == (12, 3, "rbf")
+        if not kind.startswith("pu"):  # its prior stays, and USMO keeps the map
+            anew = make_own().fit(X[80:], targets(slice(80, 160)))
+            anew.update((X[:5], targets(slice(5))))
+            found = client.predict(model, X.tolist())["decision"]
+            np.testing.assert_allclose(found, anew.decision_function(X), atol=1e-6)
+        else:
+            client.update(model, change={"lam": 0.01})
+        client.restore(model, version)
+        np.testing.assert_allclose(client.predict(model, X.tolist())["decision"], before["decision"], atol=1e-9)
+
+
+def test_a_model_chooses_its_rank(service: ServiceProcess, make: Make) -> None:
+    model = make(C=None, components="auto", kernel={"name": "rbf", "gamma": 0.3})
+    with Client(service.url) as client:
+        assert (client.model(model)["C"], client.model(model)["components"]) == (1.0, None)
+        client.update(model, X, Y)
+        deadline = time.monotonic() + 60.0
+        while (shown := client.model(model))["tuning"]["chosen"] is None and time.monotonic() < deadline:
+            time.sleep(0.05)
+        assert (shown["components"], shown["tuning"]["chosen"]["parameters"]["components"]) == (None, None)
+        client.update(model, change={"components": 20})
+        assert client.model(model)["components"] == 20
+
+
+def test_feeds_and_fleets_have_components(service: ServiceProcess) -> None:
+    settings: dict[str, Any] = {**FEED, "C": 1.0, "gamma": 0.05, "represent": "level", "components": 15}
+    rows = rows_of(series(80))
+    with Client(service.url) as client:
+        client.create_feed(id="ranked", **settings)
+        client.observe("ranked", rows)
+        assert client.feed("ranked")["settings"]["components"] == 15
+        steps = client.feed_certificate("ranked")["steps"]
+        assert {step["approximation"]["components"] for step in steps} == {15}
+        assert max(step["relative_gap"] for step in steps) < 1e-8
+        assert [step["step"] for step in client.feed_drift("ranked")["steps"]] == settings["steps"]
+        client.update_feed("ranked", [{"step": 1, "keep": 30, "C": 0.5}])
+        done = client.wait(client.backtest("ranked")["id"])
+        assert done["state"] == "done", done
+        client.delete_feed("ranked")
+        client.create_feed(id="ranked", **settings)
+        client.observe("ranked", rows)
+        client.create_fleet(id="ranks", **settings)
+        client.observe_fleet("ranks", [{**row, "series": name} for name in "ab" for row in rows])
+        alone = {one["step"]: one["value"] for one in client.forecast("ranked")["forecasts"]}
+        found = client.fleet_forecast("ranks")
+        assert [one["value"] for one in found] == [alone[one["step"]] for one in found]
+        assert len(found) == 2 * len(alone)
+        client.delete_feed("ranked")
+        client.delete_fleet("ranks")
 
 
 def test_it_is_tuned(service: ServiceProcess, make: Make) -> None:

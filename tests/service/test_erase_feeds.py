@@ -31,9 +31,9 @@ def places(everything: dict[str, bytes], values: list[float]) -> list[str]:
     return [f"{trace!r} in {name}" for trace in traces for name, data in everything.items() if trace in data]
 
 
-def lived(http: httpx.Client) -> Stream:
+def lived(http: httpx.Client, components: int | None = None) -> Stream:
     """Return a feed with a history: calls with names, snapshots, a backtest."""
-    http.post("/feeds", json=SPEC).raise_for_status()
+    http.post("/feeds", json={**SPEC, "components": components}).raise_for_status()
     stream = Stream(http)
     stream.send(8)
     awaited(http, http.post("/feeds/load/backtest", json={}).json()["id"])
@@ -46,11 +46,12 @@ def kept(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Kept]:
         yield found
 
 
+@pytest.mark.parametrize("components", [None, 12])
 @pytest.mark.alone(reason="looks into the files of the one process; tests/service/test_ray.py does over Ray")
-def test_nothing_of_a_reading_remains(kept: Kept) -> None:
+def test_nothing_of_a_reading_remains(kept: Kept, components: int | None) -> None:
     process, everything = kept
     with process as service, service.http() as http:
-        stream = lived(http)
+        stream = lived(http, components)
         values = stream.values[GONE].tolist()
         assert places(everything(), values[:1])
         assert places(everything(), values[1:])

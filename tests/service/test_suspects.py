@@ -66,6 +66,37 @@ def test_a_ranking_is_that_of_the_library_and_is_read_in_pages(
             client.apply(job["id"])
 
 
+def test_a_ranking_begins_from_the_last_one_and_says_of_which_version_it_is(
+    make: Make, service: ServiceProcess, http: httpx.Client
+) -> None:
+    rng = np.random.default_rng(0)
+    places = np.arange(90) % 3
+    X, y = CENTRES[places] + 1.5 * rng.normal(size=(90, 2)), WORDS[places]
+    model, keys = make(C=1.0, kernel={"gamma": 0.1}), [f"k{i}" for i in range(90)]
+    with Client(service.url) as client:
+        client.update(model, X[:80], y[:80], keys=keys[:80])
+        first = client.wait(client.suspected_labels(model)["id"])["result"]
+        assert {one["as_of"] for one in first["suspects"]} == {1}
+        assert "carried" not in first
+        client.update(model, X[80:], y[80:], keys=keys[80:], remove={"keys": keys[:10]})
+        job = client.wait(client.suspected_labels(model)["id"])
+        page = client.suspects(model, limit=80)["suspects"]
+        assert page == job["result"]["suspects"]
+        of_versions = {one["as_of"] for one in page}
+        assert {1, 2} <= of_versions <= {1, 2, None}
+        anew = suspected_labels(IncrementalSVC(C=1.0, gamma=0.1).fit(X[10:], y[10:], keys=keys[10:]))
+        exact = dict(zip(anew.keys, anew.margin.tolist(), strict=True))
+        for one in page:
+            if one["as_of"] == 2:
+                assert one["margin"] == pytest.approx(exact[one["key"]], abs=1e-8)
+            elif one["as_of"] is None:
+                assert one["margin"] >= exact[one["key"]] - 1e-8
+        assert {one["as_of"] for one in page if one["key"] in keys[80:]} <= {2, None}
+        client.erase(model, [keys[20]])
+        after = client.wait(client.suspected_labels(model)["id"])
+        assert {one["as_of"] for one in after["result"]["suspects"]} == {after["version"]}
+
+
 def test_labels_of_a_table_are_ranked(make: Make, service: ServiceProcess) -> None:
     X, y, right = spoilt(3)
     model = make(C=1.0, columns=[{"name": "a"}, {"name": "b"}, {"name": "kind", "kind": "category"}])
@@ -146,7 +177,7 @@ def test_the_command_prints_the_worst_labels(
     printed = capsys.readouterr().out
     summary, heads, *rows = printed.splitlines()
     assert summary == "5 of 60 in doubt"
-    assert heads.split("\t") == ["key", "label", "better", "margin", "doubt", "why"]
+    assert heads.split("\t") == ["key", "label", "better", "margin", "doubt", "why", "as_of"]
     assert {row.split("\t")[0]: row.split("\t")[2] for row in rows} == right
 
     first, second, *others = right

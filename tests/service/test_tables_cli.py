@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -140,12 +141,21 @@ def test_the_columns_of_a_model_are_those_of_its_files(
     reported("models", "delete", "own", "--yes")
 
 
-def test_targets_say_what_is_learnt_and_rows_without_one_are_left_out(reported: Told, here: Path) -> None:
+def test_targets_say_what_is_learnt_and_rows_without_one_are_left_out(
+    reported: Told, here: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     lines = [f"{at},{'' if at == 3 else at / 3}" for at in range(50)]
     (here / "x.csv").write_text("\n".join(["a,price", *lines]))
     made = reported("models", "create", "amounts", "--csv", "x.csv", "--target", "price", "--max-examples", 30)
     assert (made["task"], made["sent"], made["window"]["max_examples"]) == ("svr", 30, 30)
     assert made["understood"]["rows without a target"] == 1
+    (here / "more.csv").write_text("\n".join(["a,price", "1,", "2,5.5", "3,6.5"]))
+    capsys.readouterr()
+    assert main(["update", "amounts", "more.csv", "--json"]) == 0
+    said = capsys.readouterr()
+    assert len(json.loads(said.out)["added"]) == 2
+    assert "more.csv: 1 rows without a target are left out" in said.err
+    assert len(reported("predict", "amounts", "more.csv")["prediction"]) == 3
     reported("models", "delete", "amounts", "--yes")
     (here / "x.csv").write_text("\n".join(["a,b", *(f"{at},{at % 7}" for at in range(50))]))
     made = reported("models", "create", "one", "--csv", "x.csv", "--task", "oneclass", "--spec", '{"nu": 0.2}')

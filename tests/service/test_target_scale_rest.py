@@ -204,3 +204,26 @@ def test_a_replay_has_the_scale_and_its_end(spec: ModelSpec) -> None:
     fresh.apply(fresh.plan(Update(left), LIMITS, 8, 0.0, None))
     assert gone.parameters["target_scale"] == choose(fresh.estimator).parameters.get("target_scale", "none")
     assert seen.decide(spec, rows)[1].tolist() == seen.decide(spec, rows)[0].tolist()
+
+
+def test_a_retrained_model_and_an_older_version_keep_the_scale(http: httpx.Client, make: Make) -> None:
+    model, rows = make(task="svr", C=None), X[180:190].tolist()
+    add(http, model, 0, 150)
+    shown = tuned(http, model)
+    assert shown["target_scale"] == "log"
+    expected = http.post(f"/models/{model}/predict", json={"X": rows}).json()["prediction"]
+    job = http.post(f"/models/{model}/retrain", json={"solver": "batch"}).raise_for_status().json()["id"]
+    assert awaited(http, job)["state"] == "done"
+    http.post(f"/jobs/{job}/apply", json={}).raise_for_status()
+    add(http, model, 150, 155)
+    http.post(f"/models/{model}/update", json={"remove": {"keys": [*range(150, 155)]}}).raise_for_status()
+    answer = http.post(f"/models/{model}/predict", json={"X": rows}).json()["prediction"]
+    np.testing.assert_allclose(answer, expected, rtol=1e-5)
+    ended = http.post(f"/models/{model}/update", json={"add": {"X": rows[:1], "y": [-2.0]}})
+    assert ended.status_code == 200, ended.text
+    restored = http.post(f"/models/{model}/restore", json={"version": shown["version"]})
+    assert restored.status_code == 200, restored.text
+    now = http.get(f"/models/{model}").json()
+    assert (now["target_scale"], now["C"]) == ("log", shown["C"])
+    answer = http.post(f"/models/{model}/predict", json={"X": rows}).json()["prediction"]
+    np.testing.assert_allclose(answer, expected, rtol=1e-6)

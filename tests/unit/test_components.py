@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 from pathlib import Path
 from typing import Any
 from unittest import mock
@@ -20,13 +21,16 @@ from livesvm.solvers import (
     load_model,
     save_model,
 )
+from livesvm.solvers.analyses.tuning import rank
 from livesvm.solvers.errors import InvalidInput
 from livesvm.solvers.homotopy import by_features, coordinate_descent, linear
 from livesvm.solvers.homotopy.tolerances import SETTINGS
 from livesvm.solvers.kernels.kernel import Kernel
 from livesvm.solvers.kernels.nystroem import fitted
+from livesvm.solvers.models import base
 from livesvm.solvers.problem.piecewise_linear import epsilon_insensitive, hinge
 from livesvm.solvers.problem.state import are_free, empty_examples
+from livesvm.solvers.robust.settings import Robustness
 from tests import oracle
 
 Vector = NDArray[np.float64]
@@ -355,6 +359,8 @@ def test_a_map_knows_whether_its_landmarks_are_in_the_window() -> None:
         ({"components": 1.5}, "components"),
         ({"components": 5, "kernel": "precomputed"}, "components"),
         ({"components": 5, "kernel": "sigmoid"}, "components"),
+        ({"components": "auto"}, "components"),
+        ({"components": "some", "C": "auto"}, "components"),
     ],
 )
 def test_what_has_no_components_is_refused(parameters: dict[str, Any], field: str) -> None:
@@ -451,10 +457,175 @@ def test_an_analysis_is_that_of_the_linear_model_on_the_map(name: str, kind: str
     np.testing.assert_allclose(of_map, of_linear, atol=1e-8)
 
 
-@pytest.mark.parametrize("name", ["to_sklearn", "to_onnx"])
-def test_what_takes_no_map_says_so(name: str) -> None:
-    X, numbers = made(60)
-    model = ESTIMATORS["svc"]().fit(X, numbers > 0)
-    with pytest.raises(InvalidInput) as refused:
-        getattr(model, name)()
-    assert refused.value.field == "components"
+def cut(y: Any, part: slice) -> Any:
+    return None if y is None else y[part]
+
+
+def changed_back(model: Any) -> None:
+    """Give the model other parameters of its losses by each way that there is."""
+    fixed = model.fixed_by({"C": 2.0})
+    assert fixed == {}
+    if hasattr(model, "nu"):
+        model.change(nu=0.2)
+    elif hasattr(model, "lam"):
+        model.change(lam=0.02)
+        model.keep_estimate(model.to_arrays())
+        model.keep_estimate_of(model)
+    else:
+        model.adopt({"C": 1.0})
+        model.change(C=3.0)
+
+
+#: What is done to a model, or asked of it; what is returned is compared, besides the decisions after it.
+VERBS: dict[str, Any] = {
+    "add and remove": lambda m, X, y: m.update((X[90:], cut(y, slice(90, 120))), remove=range(10)),
+    "partial fit": lambda m, X, y: m.partial_fit(X[90:], cut(y, slice(90, 120))),
+    "replace": lambda m, X, y: m.update((X[90:92], cut(y, slice(90, 92))), keys=[5, 6], on_repeat="replace"),
+    "relabel": lambda m, X, y: m.update(relabel={3: y[9], 4: y[8]}),
+    "reweight": lambda m, X, y: m.update(reweight={3: 0.5, 4: 2.0}),
+    "decay": lambda m, X, y: m.update(decay=0.9),
+    "C": lambda m, X, y: m.update(C=0.5),
+    "robust": lambda m, X, y: m.update(robust=Robustness(0.2, -0.5)),
+    "local optimum": lambda m, X, y: [
+        m.update(robust=Robustness(0.2, -0.5)),
+        m.robustness().outliers,
+        m.local_optimality(),
+    ],
+    "candidates": lambda m, X, y: solvers.cccp(m, "theta"),
+    "singly": lambda m, X, y: solvers.update_singly(m, (X[90:95], y[90:95]), remove=[0, 1]),
+    "changes": lambda m, X, y: changed_back(m),
+    "cool and prepare": lambda m, X, y: [m.cool(), m.prepare()],
+    "checks": lambda m, X, y: [m.check_scale(X), m.checked(X[:5], cut(y, slice(5)), None, None, {}, None) and None],
+    "record": lambda m, X, y: m.record_with([(X[90:], cut(y, slice(90, 120)))]).overall.error,
+    "before learning": lambda m, X, y: np.concatenate(solvers.before_learning(m, X[90:], y[90:])),
+    "epsilon path": lambda m, X, y: m.epsilon_path(0.1, 0.5).breakpoints.value,
+    "thresholds": lambda m, X, y: np.append(m.held_out().positives, m.threshold(alerts=0.2).value),
+    "log probabilities": lambda m, X, y: m.predict_log_proba(X),
+    "samples": lambda m, X, y: m.score_samples(X),
+    "score": lambda m, X, y: m.score(X, y),
+    "pair": lambda m, X, y: m.certificate_of(0, 1).primal,
+    "losses": lambda m, X, y: m.losses_of(np.ones(2), np.ones(2)).levels,
+    "predictor": lambda m, X, y: m.predictor().decision_function(X),
+    "certificate": lambda m, X, y: [m.certificate().primal, m.certificate().dual],
+}
+REFUSED = (InvalidInput, AttributeError, TypeError, AssertionError)  #: of a kind that has no such thing
+
+
+def outcome_of(verb: Any, model: Any, rows: Vector, y: Any) -> Any:
+    """Return what a verb answers in numbers, and the decisions after it; if it is refused, the error and its field."""
+    try:
+        told = verb(model, rows, y)
+    except REFUSED as error:
+        return type(error), getattr(error, "field", None)
+    numbers = np.ravel(told).astype(np.float64) if isinstance(told, np.ndarray | float) else np.zeros(0)
+    return np.concatenate([numbers, np.ravel(getattr(model, "decision_function", model.predict)(rows))])
+
+
+@pytest.mark.parametrize("name", VERBS)
+def test_a_verb_does_to_the_map_what_it_does_to_a_linear_model(name: str) -> None:
+    X, numbers = made(120)
+    worked = 0
+    kinds = {**KINDS, "logarithms": (lambda **more: IncrementalSVR(C=1.0, target_scale="log", **more), np.exp)}
+    for make, targets in kinds.values():
+        y = targets(numbers)
+        model = make(gamma=0.3, components=15).fit(X[:90], cut(y, slice(90)))
+        mapped = model.feature_scale_.apply(X)
+        linear = make(kernel="linear").fit(mapped[:90], cut(y, slice(90)))
+        own, expected = outcome_of(VERBS[name], model, X, y), outcome_of(VERBS[name], linear, mapped, y)
+        if isinstance(expected, tuple):
+            assert own == expected
+            continue
+        worked += 1
+        np.testing.assert_allclose(own, expected, rtol=1e-6, atol=1e-6)
+        assert model.certificate().relative_gap <= SETTINGS.acceptable
+    assert worked
+
+
+def test_each_verb_and_analysis_is_tried() -> None:
+    text = Path(__file__).read_text(encoding="utf-8")
+    functions = {name for name in solvers.__all__ if inspect.isfunction(getattr(solvers, name))}
+    methods = {
+        name
+        for kind in (IncrementalSVC, IncrementalSVR, IncrementalOneClassSVM, IncrementalPUClassifier)
+        for name, found in inspect.getmembers(kind, callable)
+        if not name.startswith("_") and str(getattr(found, "__module__", "")).startswith("livesvm")
+    }
+    elsewhere = {"time_limit", "tune", "warm_up", "to_warm_arrays"}
+    elsewhere |= {"check_target_scale", "check_targets", "errors_of", "settled_targets"}  # know no features
+    assert {name for name in functions | methods if f"{name}(" not in text} == elsewhere
+
+
+@pytest.mark.parametrize("more", [{}, {"scale": "standard"}, {"kernel": "poly", "coef0": 1.0}, {"kernel": "linear"}])
+@pytest.mark.parametrize("kind", [kind for kind in KINDS if kind != "positive and unlabelled"])
+def test_scikit_learn_and_onnx_decide_alike(kind: str, more: dict[str, Any]) -> None:
+    X, numbers = made(200)
+    make, targets = KINDS[kind]
+    model = make(gamma=0.3, components=15, **more).fit(
+        X[:150], None if targets(numbers) is None else targets(numbers)[:150]
+    )
+    machine = model.to_sklearn()
+    last = machine[-1] if more.get("scale") else machine
+    assert len(last.support_vectors_) == len(model.feature_scale_.landmarks) * (2 if kind == "three classes" else 1)
+    decide, theirs = (getattr(one, "decision_function", one.predict) for one in (model, machine))
+    np.testing.assert_allclose(theirs(X), decide(X), rtol=1e-10, atol=1e-10)
+    session = pytest.importorskip("onnxruntime").InferenceSession(model.to_onnx(), providers=["CPUExecutionProvider"])
+    found = session.run(None, {"X": X.astype(np.float32)})[0].ravel()
+    if kind == "regression":
+        np.testing.assert_allclose(found, model.predict(X), atol=1e-5)
+        return
+    sure = np.abs(np.reshape(decide(X), (len(X), -1))).min(axis=1) > 1e-4
+    assert (machine.predict(X)[sure] == model.predict(X)[sure]).all()
+    assert (found[sure] == model.predict(X)[sure]).all()
+
+
+def chosen_rank(kind: Any, monkeypatch: pytest.MonkeyPatch, **limits: Any) -> tuple[Any, Vector, Any]:
+    """Return a model that has chosen its rank with other limits, and its examples."""
+    for name, value in limits.items():
+        monkeypatch.setattr(rank, name, value)
+    X, numbers = made(300)
+    y = numbers > 0 if kind is IncrementalSVC else numbers
+    return kind(C="auto", gamma=0.3, components="auto").fit(X, y), X, y
+
+
+SMALL: dict[str, Any] = {"FEW_FREE": 5, "SMALLER": (100, 200), "CHEAPEST_FIRST": (2, 80, None)}
+
+
+@pytest.mark.parametrize("kind", [IncrementalSVC, IncrementalSVR])
+def test_a_rank_is_chosen_where_many_would_be_free(kind: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    model, X, y = chosen_rank(kind, monkeypatch, **SMALL)
+    assert (model.components, model.components_, model.choice_.parameters["components"]) == ("auto", 80, 80)
+    anew = kind(**model.choice_.parameters).fit(X, y)
+    own, known = (getattr(one, "decision_function", one.predict)(X) for one in (model, anew))
+    np.testing.assert_allclose(own, known, atol=1e-7)
+    again = type(model).from_arrays(model.get_params(), model.to_arrays())
+    assert again.components_ == 80
+    again.update((X[:5] + 0.01, y[:5]))
+    assert again.certificate().components == 80
+    model.change(C=1.0)
+    assert (model.C, model.components) == (1.0, 80)
+
+
+@pytest.mark.parametrize(
+    ("limits", "found"),
+    [
+        ({}, None),  # the window is small
+        (SMALL | {"FEW_FREE": 290}, None),  # few would be free
+        (SMALL | {"CHEAPEST_FIRST": (1, 2, None)}, None),  # no rank is good enough
+        (SMALL | {"CHEAPEST_FIRST": (1, 2, None), "MOST_FREE": 5}, 2),  # but too many would be free
+    ],
+)
+def test_what_is_chosen_is_the_cheapest_that_is_good(
+    limits: dict[str, Any], found: int | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    model, X, y = chosen_rank(IncrementalSVC, monkeypatch, **limits)
+    assert model.components_ == found
+    if found is None:
+        whole = IncrementalSVC(C=model.C_, gamma=0.3).fit(X, y)
+        np.testing.assert_allclose(model.decision_function(X), whole.decision_function(X), atol=1e-7)
+
+
+def test_many_first_examples_begin_with_landmarks(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(base, "MANY", 250)
+    model, _, _ = chosen_rank(IncrementalSVC, monkeypatch)
+    assert model.choice_.is_of_other_rank  # few are free: the whole kernel takes their place
+    assert model.components_ is None

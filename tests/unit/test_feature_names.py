@@ -37,6 +37,7 @@ THREE = np.digitize(X["a"], [-0.5, 0.5])
 ROOMS = ("analyses.", "estimators.", "models.base", "models.fitted", "models.predictor", "models.pairs_predictor")
 """Of the modules that have public entries."""
 INTERNAL = {
+    "choose_rank": "has features of the window, for its kernel",
     "FrankWolfeSVC.fit": "notes the names",
     "LiveEstimator.fit": "notes the names",
     "PUClassifier.fit": "notes the names",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import tracemalloc
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import pytest
@@ -16,6 +16,7 @@ from livesvm.service.feeds import drift, model_selection
 from livesvm.service.feeds.features import seasonal_ends, shared_row
 from livesvm.service.feeds.forecaster import LOOKS, FeedOutcome, Forecaster
 from livesvm.service.feeds.model_selection import Trial, examples, rolling_forecasts
+from livesvm.service.feeds.proofs import proofs_of
 from livesvm.service.feeds.represent import represented
 from livesvm.service.feeds.rows import Rows
 from livesvm.service.feeds.snapshot import from_arrays, to_arrays
@@ -83,6 +84,33 @@ def test_every_steps_model_is_the_optimum_over_its_window() -> None:
         assert one.latest[i].experts[0] == pytest.approx(expected[0], abs=1e-5)
 
 
+@pytest.mark.parametrize("task", ["value", "direction"])
+def test_models_with_components_are_linear_models_on_their_maps(task: str) -> None:
+    one = feed(components=20, task=task)
+    observe(one, rows_of(series(300)))
+    assert (one.state, one.gap() < 1e-10) == ("live", True)
+    assert one.rows is not None
+    for i, step in enumerate(one.models):
+        (model,) = step.models
+        mapped = cast("Any", model.feature_scale_).apply(model.window_features)
+        machine = (SVR(C=1.0, epsilon=0.05, tol=1e-8) if task == "value" else SVC(C=1.0, tol=1e-8)).set_params(
+            kernel="linear"
+        )
+        machine.fit(mapped, model.window_y)
+        decide = machine.predict if task == "value" else machine.decision_function
+        X, y = one.examples(i, one.rows.known(i))
+        assert step._targets(y) == pytest.approx(model.window_y)
+        assert model.predictor().decision_function(step.scaled(X)) == pytest.approx(decide(mapped), abs=1e-5)
+        assert model.predictor().kernel.is_projected
+    proofs = proofs_of(one)
+    assert {proof["approximation"]["components"] for proof in proofs} == {20}
+    assert all(0.0 < proof["approximation"]["left_out"] < 1.0 for proof in proofs)
+    before = one.predict([one.rows.count - 1])
+    one.cool()
+    assert (one.is_cool, one.hot_bytes) == (True, 0)
+    assert one.predict([one.rows.count - 1]) == pytest.approx(before, abs=1e-9)
+
+
 @pytest.mark.parametrize(("outliers", "batch"), [("learn", 7), ("hold", 1)])
 def test_the_future_changes_no_earlier_forecast(outliers: str, batch: int) -> None:
     y = series(200)
@@ -142,18 +170,20 @@ def test_with_batches_of_one_it_does_not_matter_how_calls_are_cut(sizes: list[in
     same(to_arrays(cut), to_arrays(whole))
 
 
-def test_the_same_calls_give_the_same_state_and_so_does_a_kept_one() -> None:
+@pytest.mark.parametrize("components", [None, 25])
+def test_the_same_calls_give_the_same_state_and_so_does_a_kept_one(components: int | None) -> None:
     y = series(260)
     y[[50, 170, 171]] = np.nan
     rows = rows_of(y)
-    live, replayed = feed(C="auto", represent="auto"), feed(C="auto", represent="auto")
+    auto: dict[str, Any] = {"C": "auto", "represent": "auto", "components": components}
+    live, replayed = feed(**auto), feed(**auto)
     for start in range(0, 260, 20):
         live.observe(rows[start : start + 20])
     for start in range(0, 260, 20):
         replayed.observe(rows[start : start + 20])
     same(to_arrays(live), to_arrays(replayed))
     for until in (30, 130, 200):
-        kept = feed()
+        kept = feed(components=components)
         observe(kept, rows[:until], 10)
         back = from_arrays(kept.spec, to_arrays(kept))
         same(to_arrays(back), to_arrays(kept), 1e-9)

@@ -79,6 +79,8 @@ FORGOTTEN: list[tuple[list[int], dict[str, Any]]] = [
     ([100, 101, 102, 140], {"features": ["u"]}),
     ([*range(95, 130)], {"quantiles": [0.1, 0.9]}),
     ([130, 149], {"task": "direction"}),
+    ([100, 120], {"components": 20}),
+    ([120], {"components": 10, "quantiles": [0.1, 0.9]}),
 ]
 
 
@@ -301,6 +303,17 @@ def test_a_feed_of_which_all_is_forgotten_takes_any_time() -> None:
     forget(feed, list(feed.timeline.past), beyond=True)
     assert (feed.timeline.time, feed.latest, feed.state) == (None, [], "filling")
     assert feed.observe(rows(n=40)).accepted == 40
+
+
+def test_landmarks_hold_no_reading_that_left() -> None:
+    feed = fed(SPEC | {"components": 10}, rows(n=420))
+    for is_of in (False, True):
+        for step in feed.models:
+            (model,) = step.models
+            scale: Any = model.feature_scale_
+            assert scale.is_of(model.window_features, model.window_sample_weight) == is_of
+        if not is_of:
+            forget(feed, [], beyond=True)
 
 
 def test_nothing_is_forgotten_of_times_that_are_not_there() -> None:

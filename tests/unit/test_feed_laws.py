@@ -339,7 +339,7 @@ class Given:
     def of(self, ordinals: Sequence[int], /) -> Any:
         return self.X[list(ordinals)]
 
-    def write(self, ordinals: Any, scale: StepScale, out: Any, /) -> None:
+    def write(self, scale: StepScale, ordinals: Any, out: Any, /) -> None:
         out[:, : len(ordinals)] = scaled(scale, self.X[ordinals]).T
 
 

@@ -26,6 +26,7 @@ TYPED: list[tuple[str, str, Any]] = [
     ("band", "null", None), ("band", "0.8", 0.8), ("quantiles", "0.1,0.9", [0.1, 0.9]),
     ("represent", "level", "level"),
     ("C", "3", 3), ("gamma", "0.1", 0.1), ("epsilon", "auto", "auto"), ("on_drift", "choose", "choose"),
+    ("components", "50", 50),
     ("batch", "1", 1), ("events", "40", 40), ("generation", "1", 1),
     ("source", "null", None), ("recipes", "null", None),
 ]  # fmt: skip

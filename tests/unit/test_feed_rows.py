@@ -132,7 +132,7 @@ def test_rows_are_those_of_the_list_of_readings(seed: int) -> None:
             window = real[-feed.spec.window :]
             expected = [s for s in window if s + feed.spec.horizons[i] in real]
             assert [int(one.rows.slot[one.rows.places([int(key)])[0]]) for key in model.models[0].keys_] == expected
-            newest = one.rows.known(i)[-9:]
+            newest = np.array(one.rows.known(i)[-9:])
             found = [one.examples(i, newest)[1], one._targets(i, newest)]
             one.cool()
             assert [*map(list, found)] == [list(one._targets(i, newest))] * 2

@@ -123,7 +123,7 @@ def test_what_moves_much_is_no_slide(monkeypatch: pytest.MonkeyPatch) -> None:
     def fails(*given: Any) -> None:
         raise NotOptimal("the path ended")
 
-    monkeypatch.setattr(slides, "follow", fails)
+    monkeypatch.setattr(slides.Memory, "solve", fails)
     assert slide(sliding, stood, np.arange(N, N + 1), y[N : N + 1], 1, AHEAD) is None
     monkeypatch.undo()
     assert slide(sliding, stood, np.arange(N, N + 1), y[N : N + 1], 1, AHEAD)  # whatever that left in memory
@@ -161,5 +161,5 @@ def test_rows_that_stay_packed_say_the_same(more: dict[str, Any], monkeypatch: p
         assert scale is not None
         out = np.empty((2, scale.centre.size, keys.size))
         for rows_held, to in zip((kept, plain), out, strict=True):
-            StepFeatures(rows_held, i, model.recipe.represent).write(keys, scale, to)
+            StepFeatures(rows_held, i, model.recipe.represent).write(scale, keys, to)
         np.testing.assert_array_equal(*out)

@@ -9,6 +9,7 @@ import pandas as pd
 import pytest
 from sklearn.datasets import make_blobs, make_moons
 from sklearn.exceptions import NotFittedError
+from sklearn.metrics import average_precision_score
 
 from livesvm.solvers import (
     FrankWolfeSVC,
@@ -24,6 +25,7 @@ from livesvm.solvers.analyses import suspects
 from livesvm.solvers.analyses.leave_one_out import models_without
 from livesvm.solvers.analyses.leave_one_out.assessment import held_out_by_class
 from livesvm.solvers.errors import Cancelled, InvalidInput
+from livesvm.solvers.robust.settings import Robustness
 
 
 def in_window_order(found: SuspectedLabels, keys: Any) -> Any:
@@ -195,6 +197,112 @@ def test_correcting_a_label_is_an_update() -> None:
     assert after.margin[after.keys.index(worst["key"])] > 0
 
 
+def stream(n_classes: int, n: int = 150) -> tuple[Any, Any, Any]:
+    """Return rows and labels, and which labels are wrong."""
+    rng = np.random.default_rng(5)
+    X, y = make_blobs(n, centers=n_classes, cluster_std=2.0, random_state=1)
+    wrong = rng.random(n) < 0.1
+    return X, np.where(wrong, (y + 1) % n_classes, y), wrong
+
+
+def holds(found: SuspectedLabels, anew: SuspectedLabels) -> int:
+    """Check all that a ranking says of its margins against one of all anew; return the number of carried margins."""
+    exact = dict(zip(anew.keys, anew.margin, strict=True))
+    assert set(found.keys) == exact.keys()
+    assert (np.diff(found.margin) >= 0).all()
+    for key, margin, age in zip(found.keys, found.margin, found.age, strict=True):
+        if age == 0:
+            assert margin == pytest.approx(exact[key], abs=1e-8)
+        elif age < 0:
+            assert margin >= exact[key] - 1e-8
+            assert exact[key] >= -1e-8
+    return int((found.age > 0).sum())
+
+
+@pytest.mark.parametrize("n_classes", [2, 4])
+@pytest.mark.parametrize("C", [0.5, 10.0])
+@pytest.mark.parametrize("at_hand", [24, 0])  # few leave by paths of their own, or all by pivots
+def test_a_ranking_from_the_one_before_says_which_margins_are_exact(
+    n_classes: int, C: float, at_hand: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(models_without, "AT_HAND", at_hand)
+    X, y, _ = stream(n_classes)
+    model = IncrementalSVC(C=C, gamma=0.2, class_weight={0: 2.0}).fit(X[:90], y[:90], keys=range(90))
+    found, carried = suspected_labels(model), 0
+    for start in range(90, 150, 6):
+        model.update(
+            (X[start : start + 6], y[start : start + 6]),
+            keys=range(start, start + 6),
+            remove=[*range(start - 90, start - 84)],
+        )
+        before = model.to_arrays()
+        found, anew = suspected_labels(model, before=found), suspected_labels(model)
+        assert (anew.age == 0).all()
+        assert np.array_equal(before["beta"], model.to_arrays()["beta"])
+        carried += holds(found, anew)
+        why = {key: (str(better), why) for key, better, why in zip(anew.keys, anew.better, anew.why, strict=True)}
+        for key, better, near in zip(found.keys, found.better, found.why, strict=True):
+            assert not near or not why[key][1] or why[key][0] != str(better) or near == why[key][1]
+    assert carried > 100
+    again = suspected_labels(model, before=found)
+    np.testing.assert_allclose(in_window_order(again, model.keys_), in_window_order(found, model.keys_), atol=1e-12)
+
+
+def test_a_ranking_from_the_one_before_finds_as_many_wrong_labels() -> None:
+    X, y, wrong = stream(2, 600)
+    model, off = IncrementalSVC(C=1.0, gamma=0.2).fit(X[:200], y[:200], keys=range(200)), []
+    found = suspected_labels(model)
+    for start in range(200, 600, 10):
+        part = range(start, start + 10)
+        model.update((X[part], y[part]), keys=part, remove=[key - 200 for key in part])
+        found = suspected_labels(model, before=found)
+        first = [
+            average_precision_score(wrong[list(one.keys)], -one.margin) for one in (found, suspected_labels(model))
+        ]
+        off.append(first[0] - first[1])
+    assert np.mean(off) > -0.002
+
+
+def test_examples_that_have_changed_are_new_to_a_ranking() -> None:
+    X, y, _ = stream(3)
+    model = IncrementalSVC(C=1.0, gamma=0.2).fit(X, y, keys=range(150))
+    found = suspected_labels(model)
+    worst = [*found.keys[:3]]
+    model.update(remove=[worst[0]])
+    model.update((X[[worst[0]]] + 0.5, y[[worst[0]]]), keys=[worst[0]])  # another example with the same key
+    model.update(relabel={worst[1]: int((y[worst[1]] + 1) % 3)}, reweight={worst[2]: 0.5})
+    found = suspected_labels(model, before=found)
+    assert all(found.age[found.keys.index(key)] <= 0 for key in worst)
+    assert holds(found, suspected_labels(model)) > 10
+
+
+OTHERS: dict[str, dict[str, Any]] = {
+    "another gamma": {"gamma": 0.3},
+    "another C": {"C": 2.0},
+    "another scale": {"scale": "standard"},
+    "balanced": {"class_weight": "balanced"},
+    "a matrix": {"kernel": "precomputed"},
+    "a function": {"kernel": lambda A, B: A @ B.T + 1.0},
+}
+
+
+@pytest.mark.parametrize("how", [*OTHERS, "another class", "robust losses"])
+def test_a_ranking_that_cannot_begin_from_the_one_before_is_exact(how: str) -> None:
+    X, y, _ = stream(2)
+    model = IncrementalSVC(C=1.0, gamma=0.2).fit(X, y)
+    found = suspected_labels(model)
+    if how == "another class":
+        model.update((X[:2] + 9.0, [7, 7]))
+    elif how == "robust losses":
+        model.update(robust=Robustness(0.0, -1.0))
+    else:
+        model = IncrementalSVC(**{"C": 1.0, "gamma": 0.2} | OTHERS[how]).fit(X @ X.T if how == "a matrix" else X, y)
+    for _ in range(2):
+        found, anew = suspected_labels(model, before=found), suspected_labels(model)
+        np.testing.assert_allclose(in_window_order(found, model.keys_), in_window_order(anew, model.keys_), atol=1e-9)
+    assert (found.age == 0).all() == (how in ("balanced", "a matrix", "a function", "robust losses"))
+
+
 @pytest.mark.parametrize(
     "model",
     [
@@ -215,6 +323,8 @@ def test_what_is_refused() -> None:
         suspected_labels(IncrementalSVC())
     with pytest.raises(InvalidInput, match="window: has one class only"):
         suspected_labels(IncrementalSVC().fit([[0.0], [1.0]], [1, 1]))
+    with pytest.raises(InvalidInput, match="before: must be a ranking of labels, not list"):
+        suspected_labels(IncrementalSVC().fit([[0.0], [1.0]], [0, 1]), before=[])  # type: ignore[arg-type]
     with pytest.raises(InvalidInput, match="window: the window holds 1 examples"):
         suspected_labels(IncrementalSVC().fit([[0.0]], [1]))
 

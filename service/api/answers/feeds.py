@@ -7,6 +7,7 @@ from typing import Any, Literal
 
 from pydantic import BaseModel, Field
 
+from livesvm.service.api.answers.certificates import Approximation
 from livesvm.service.api.answers.models import Recovery
 from livesvm.service.feeds.blend import Expert
 from livesvm.service.feeds.forecasts import Served
@@ -188,6 +189,7 @@ class StepCertificate(BaseModel):
     relative_gap: float
     max_violation: float
     n_examples: int
+    approximation: Approximation | None = Field(default=None, description="Of a feed with `components`.")
 
 
 class FeedCertificate(BaseModel):

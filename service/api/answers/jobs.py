@@ -40,6 +40,11 @@ class SuspectedLabel(BaseModel):
     margin: float = Field(description="By how much the given label is ahead; negative: the other one fits better.")
     doubt: float = Field(description="Probability that the given label is the wrong one of the two.")
     why: list[int | str] = Field(description="Nearest examples that have the better label, the nearest first.")
+    as_of: int | None = Field(
+        default=None,
+        description="Version in which the path without the example was followed: the margin is exact if this is the "
+        "ranking's. Null: it has too little influence to be in doubt without it.",
+    )
 
 
 class ConfirmedLabels(BaseModel):

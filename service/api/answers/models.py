@@ -97,8 +97,9 @@ class Chosen(BaseModel):
         "before. `full`: as many as it may. `renewed`: as many had come since as it held. `drift`: after an alarm. "
         "`asked`: by a job. `erased`: without examples that were erased."
     )
-    parameters: dict[str, float | str] = Field(
-        description="C, gamma, epsilon, target_scale; `pu`: lam. `columns` have their own place."
+    parameters: dict[str, float | str | None] = Field(
+        description="C, gamma, epsilon, target_scale, components (null: the whole kernel); `pu`: lam. `columns` have "
+        "their own place."
     )
     changes: bool = Field(description="False where nothing was clearly better than what the model had.")
     n_examples: int
@@ -186,7 +187,9 @@ class ModelDescription(BaseModel):
     scale: Literal["none", "standard", "minmax", "robust"] = Field(
         default="none", description="How features are scaled first."
     )
-    components: int | None = Field(default=None, description="The rank of its kernel; null: it is the whole kernel.")
+    components: int | None = Field(
+        default=None, description="The rank of its kernel, given or chosen; null: it is the whole kernel."
+    )
     columns: list[ModelColumn] | Literal["auto"] | None = Field(
         default=None, description="Of a table, once they are known; null: examples are numbers, `X`."
     )

@@ -75,8 +75,7 @@ async def update(
         with service.workers.place():
             wanted = await service.workers.run(parse_update, body, roles)
     with service.budget.holding("updates", wanted.memory()):
-        reply = await awaited(request, live.update(wanted, key, solve), solve)
-    return replied(reply)
+        return replied(await awaited(request, live.update(wanted, key, solve), solve))
 
 
 @calls("POST /updates", "learn", "Update many models", body=UpdatesRequest, media=(NDJSON, *TABLES_OF_MANY))

@@ -135,6 +135,7 @@ class DriftTest:
         self._capital: dict[Any, _Capital] = {_WHOLE: _Capital(self.run)}
         self._scores: dict[Any, array[float]] = {}
         self._sorted: dict[Any, array[float]] = {}
+        self._strongest: float | None = None  # what is known of the property
 
     def learn(self, scores: ArrayLike, kinds: Iterable[Any] | None = None) -> Alarm | None:
         """Take scores in their order; return the newest alarm, if there is one. After an alarm the test begins again.
@@ -159,7 +160,7 @@ class DriftTest:
         return found
 
     def _take(self, score: float, kind: Any) -> Alarm | None:
-        self.n += 1
+        self.n, self._strongest = self.n + 1, None
         if self.n - self._since > self.run:
             self._begin_run()
         ordered = self._sorted.get(kind)
@@ -225,7 +226,10 @@ class DriftTest:
     @property
     def strongest(self) -> float:
         """The largest :meth:`evidence` of all tests; at 1 there is an alarm."""
-        return max([capital.value * self._rate(place) for place, capital in enumerate(self._capital.values())])
+        if self._strongest is None:
+            capitals = enumerate(self._capital.values())
+            self._strongest = max([capital.value * self._rate(place) for place, capital in capitals])
+        return self._strongest
 
     def to_arrays(self) -> dict[str, Any]:
         """Return the state of the test.
@@ -255,7 +259,7 @@ class DriftTest:
             What :meth:`to_arrays` returned.
         """
         k = BETTORS
-        self.n, self._since = int(arrays["n"]), int(arrays["since"])
+        self.n, self._since, self._strongest = int(arrays["n"]), int(arrays["since"]), None
         for name, row in zip([_WHOLE, *arrays["tested"]], np.asarray(arrays["capital"]).tolist(), strict=True):
             self._capital[name] = capital = _Capital(self.run)
             capital.bank, capital.bets, capital.risen = row[0], row[1 : 1 + k], row[1 + k : 1 + 2 * k]

@@ -45,7 +45,7 @@ class OwnParts:
     costs: Floats  #: (n, n_classes - 1) largest coefficients
     own: Floats  #: (n, n_classes - 1) by how much each example raises its margin; NaN: not known
     beta: Floats  #: (n, n_classes - 1) sizes of the coefficients at that time
-    age: Ints  #: (n, n_classes - 1) rankings since that time; -1: no path was followed, as none can put it in doubt
+    age: Ints  #: (n, n_classes - 1) rankings since that time
     better: Ints = field(default_factory=lambda: np.empty(0, np.int64))  #: (n,) classes of ``nearest``
     nearest: Ints = field(default_factory=lambda: np.empty((0, 0), np.int64))  #: (n, m) places, -1: none
     reach: Floats = field(default_factory=lambda: np.empty(0))  #: (n,) distance of the last of these
@@ -77,8 +77,11 @@ def _problems(view: View, places: Ints) -> Iterator[Problem]:
 
 def held_margins(
     view: View, places: Ints, keys: list[Key], before: OwnParts | None, tell: Callable[[int, int], None]
-) -> tuple[Floats, OwnParts | None, Ints]:
-    """Return margins without each example, (n, n_classes - 1), own parts, and the places in ``before``, -1: not there.
+) -> tuple[Floats, Ints, OwnParts | None, Ints]:
+    """Return margins without each example, (n, n_classes - 1), and their ages, own parts and places in ``before``.
+
+    The age (n,) is that of the oldest own part, in rankings; it is -1 if no path was followed, as none can put the
+    label in doubt. The place (n,) is -1 for an example that is new.
 
     The losses of an example must not depend on which examples the window holds, and each pair of classes must have a
     free example. Own parts are None for a kernel of which features do not tell whether two examples are the same.
@@ -104,7 +107,7 @@ def held_margins(
         own, then = np.where(same, before.own[was], np.nan), np.where(same, before.beta[was], beta)
         age = np.where(same, before.age[was] + 1, 0)
     least = ahead - _most_own(view) * beta  # no path leads below that
-    needed = counts if before is None else counts & (least < 0.0)
+    needed = counts & (least < 0.0) if age.any() else counts
     shrunk = own * np.minimum(1.0, np.divide(beta, then, out=np.ones(shape), where=then > 0.0))
     for number, (both, columns, signs, of) in enumerate(problems):
         tell(number * n // len(problems), n)
@@ -118,11 +121,11 @@ def held_margins(
             shrunk[at] = own[at] = ahead[at] - signs[missing] * found
             then[at], age[at] = beta[at], 0
     is_open = counts & np.isnan(own)
-    margins, age = ahead - np.where(counts & ~is_open, shrunk, 0.0), np.where(counts, age, 0)
-    age[is_open] = -1
-    if marks is None:
-        return margins, None, was
-    return margins, OwnParts(kernel, classes, keys, places, marks, costs, own, then, age), was
+    margins = ahead - np.where(counts & ~is_open, shrunk, 0.0)
+    ages = np.where(counts & ~is_open, age, 0).max(axis=1)
+    ages[is_open.any(axis=1) & (ages == 0) & (margins.min(axis=1) > 0.0)] = -1
+    parts = None if marks is None else OwnParts(kernel, classes, keys, places, marks, costs, own, then, age)
+    return margins, ages, parts, was
 
 
 def _most_own(view: View) -> float:

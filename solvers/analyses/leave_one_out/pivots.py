@@ -20,7 +20,7 @@ from livesvm.solvers.runtime.compile import compiled, compiled_allocating
 from livesvm.solvers.runtime.interrupt import is_stopped
 from livesvm.solvers.runtime.types import Floats, Ints
 
-MOST_CHANGED = 48  # most sides changed while one example leaves; beyond it the ordinary path is no slower
+MOST_CHANGED = 96  # most sides changed while one example leaves; beyond it the ordinary path is no slower
 ROUNDS = 40
 PATIENCE = 3  # rounds that do not lessen the wrong examples, before they change one by one
 BLOCK = 256  # places that are checked together

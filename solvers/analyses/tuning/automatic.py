@@ -8,7 +8,8 @@ standard error.
 For a classifier, the encoding and C are chosen by cross-validation, along a path over C in each fold. The loss of
 held-out decisions is their log loss, after one sigmoid has turned them into probabilities [Platt 1999], plus twice the
 share of wrong labels. The log loss distinguishes settings that give the same labels; the share of wrong labels is what
-users want to be small. Of a model with components these folds are of its map, which is made for each gamma.
+users want to be small. Of a model with components these folds are of its map, which is made for each gamma; if their
+number is "auto", it is chosen last, see ``rank``.
 Of positive and unlabelled examples only lam is chosen, by the estimated risk of held-out examples.
 """
 
@@ -23,6 +24,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from livesvm.solvers.analyses.tuning import rank
 from livesvm.solvers.analyses.tuning.folds import Split, splits
 from livesvm.solvers.analyses.tuning.relevance import Evidence, evidence, gaussian, outputs_of, spread_evenly
 from livesvm.solvers.analyses.tuning.stepwise import FoldWorkspace
@@ -36,6 +38,7 @@ from livesvm.solvers.pu.held_out import FEWEST, LAM, Folds
 from livesvm.solvers.runtime.interrupt import check
 from livesvm.solvers.runtime.types import Bools, Floats, Ints
 from livesvm.solvers.sparse import SparseRows, dense
+from livesvm.solvers.tables import columns as table_columns
 from livesvm.solvers.tables import encoding
 from livesvm.solvers.tables.cells import distinct
 from livesvm.solvers.tables.columns import ENCODINGS, Encoding, TableColumn, TableColumns
@@ -65,7 +68,7 @@ class TunedParameters:
     Attributes
     ----------
     parameters : dict
-        What ``adopt`` takes: C, gamma, epsilon, target_scale and columns, as far as they were asked for.
+        What ``adopt`` takes: C, gamma, epsilon, target_scale, columns and components, as far as they were asked for.
     loss : float
         Of held-out examples: mean log loss and twice the share of wrong labels, or the error of the task, in its units;
         of positive and unlabelled examples the estimated risk, which chance may make negative.
@@ -75,6 +78,8 @@ class TunedParameters:
         Of the window.
     seconds : float
         Processor time.
+    is_of_other_rank : bool
+        Whether the chosen number of components is another one than the model has.
     """
 
     parameters: dict[str, Any]
@@ -83,11 +88,12 @@ class TunedParameters:
     defaults: float
     n_examples: int
     seconds: float
+    is_of_other_rank: bool = False
 
     @property
     def is_better(self) -> bool:
-        """Whether the chosen parameters are so much better that a change of the model is worthwhile."""
-        return self.loss < self.present - CLOSE * abs(self.present)
+        """Whether the chosen parameters are so much better, or cheaper, that a change of the model is worthwhile."""
+        return self.is_of_other_rank or self.loss < self.present - CLOSE * abs(self.present)
 
 
 def choose(model: Any) -> TunedParameters:
@@ -116,8 +122,28 @@ def choose(model: Any) -> TunedParameters:
             found = _of_kinds(model)
         else:
             chooser = _of_classes if hasattr(model, "classes_") else _of_values
-            found = chooser(_TableWindow(model))
+            found = _with_rank(model, chooser(_TableWindow(model)))
     return replace(found, seconds=time.thread_time() - started)
+
+
+def given_rank(model: Any) -> int | None:
+    """Return the number of components by which the other parameters are chosen: None if it is "auto" itself."""
+    return None if isinstance(model.components, str) else model.components
+
+
+def _with_rank(model: Any, found: TunedParameters) -> TunedParameters:
+    """Return a choice with a number of components, if that is to be chosen."""
+    if not isinstance(model.components, str):
+        return found
+    components, parameters = None, found.parameters
+    if model.n_window_ > rank.FEW_FREE and not isinstance(model.window_features, SparseRows):
+        window = _TableWindow(model, rank.MOST)
+        columns = window.columns and replace(table_columns.given(parameters["columns"]), words=window.columns.words)
+        given = parameters | {"columns": None, "scale": "none"}
+        X, y = window.features(columns)[0], model.window_y[window.some]
+        components = rank.choose_rank(model, given, X, y, window.weights)
+    is_other = components != model.components_
+    return replace(found, parameters=parameters | {"components": components}, is_of_other_rank=is_other)
 
 
 class Parameters(NamedTuple):
@@ -165,15 +191,15 @@ def default_columns(columns: TableColumns) -> TableColumns:
 class _TableWindow:
     """The examples of a window as rows of numbers, and the possible encodings of its columns."""
 
-    def __init__(self, model: Any) -> None:
+    def __init__(self, model: Any, most: int = MOST) -> None:
         View(model)  # it is fitted
         if model.kernel != "rbf":
             raise InvalidInput("parameters are chosen for the kernel 'rbf'", field="kernel")
         _check_enough(model)
-        some, rows = spread_evenly(model.n_window_, MOST), model.window_features
+        some, rows = spread_evenly(model.n_window_, most), model.window_features
         if isinstance(rows, SparseRows) and rows.shape[1] > WIDEST:
             raise InvalidInput(f"holds sparse rows of more than {WIDEST} features", field="window")
-        self.model, self.n = model, some.size
+        self.model, self.n, self.some = model, some.size, some
         self.rows, self.weights = dense(rows[some]), model.window_sample_weight[some]
         self.y = model._learnt.y[some]
         self.columns: TableColumns | None = model.columns_ if model.columns is not None else None
@@ -299,7 +325,7 @@ class _Folds:
         self.y = y_of
         self.workspace = FoldWorkspace(max(learnt.size for learnt, _ in parts))
         self.costs = window.weights[which] * model._class_weights(y)
-        self.intercept, self.components = bool(model.fit_intercept), model.components
+        self.intercept, self.components = bool(model.fit_intercept), given_rank(model)
 
     def losses(self, Z: Floats, C: Floats) -> Floats:
         """Return the loss (p,) of held-out examples for each C (p,), with features ``Z`` scaled for a gamma of 1."""
@@ -425,7 +451,7 @@ def _errors_of(window: _TableWindow, parts: list[Split], given: Parameters) -> F
     """Return the errors of all held-out examples, (n,), for the parameters ``given``, in units of y."""
     X, _ = window.features(given.columns)
     named = {name: getattr(given, name) for name in ("C", "gamma", "epsilon", "target_scale")}
-    model = window.model._like(**named, columns=None, scale="none")
+    model = window.model._like(**named, columns=None, scale="none", components=given_rank(window.model))
     errors = []
     for seen, judging in parts:
         model.fit(X[seen], window.y[seen], sample_weight=window.weights[seen])

@@ -122,7 +122,7 @@ def _fold(model: Any, X: Floats, y: Any, weights: Floats, part: Split) -> Fold:
     scale = model._scale_alone(rows, weights[learnt])
     if scale is not None:
         rows, others = scale.apply(rows), scale.apply(others)
-    mapped = None if model.components is None else (rows, model.components)
+    mapped = None if model.components_ is None else (rows, model.components_)
     center = model._center_of(rows) if mapped is None else None
     if center is not None:
         rows, others = rows - center, others - center

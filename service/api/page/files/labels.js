@@ -91,6 +91,12 @@ function sidesOf({ outliers_at_start: first, switches }) {
   return sides;
 }
 
+/** How many margins rest on paths of earlier versions, in words. */
+function kept({ suspects }, { version }) {
+  const older = suspects.filter(({ as_of: from }) => Number.isInteger(from) && from !== version).length;
+  return older ? ` ${count(older)} margins use what earlier rankings found.` : "";
+}
+
 /** Each suspect: its key, what is written of it, its label and the others that it may have, and the examples that say why. */
 function rowsOf(told, model) {
   if (model.task === "svc") {
@@ -107,7 +113,33 @@ function suspects(job, model, decide, confirmed) {
   if (job.withheld) return section(title, h("p", { class: "quiet" }, "This API key may not list examples, so it does not see which these are."));
   const rows = rowsOf(told, model), isOwner = may("learn");
   if (!rows.length) return section("None suspected", h("p", {}, `No ${isClass ? "label" : "target"} contradicts the others.`));
-  const trouble = h("p", { role: "status" }), body = h("tbody");
+  const trouble = h("p", { role: "status" }), body = h("tbody"), lines = [];
+
+  /** Carry out one decision on all rows that are ticked; `work` returns what it did, and what each row says then. */
+  function together(label, work) {
+    return button(label, async (once) => {
+      const chosen = lines.filter(({ box }) => box.checked);
+      if (!chosen.length) throw new Error("Tick the box of some first.");
+      const [told, says] = await work(chosen, once);
+      chosen.forEach((one, i) => { confirmed.add(one.key); one.over(says[i]); });
+      return `${count(chosen.length)} ${told}`;
+    });
+  }
+
+  /** The values that rows are to get; throws where one is missing. */
+  function valuesOf(chosen) {
+    const y = chosen.map((one) => one.wanted()), missing = y.findIndex((value) => Number.isNaN(value));
+    if (missing >= 0) throw new Error(`Give the new target of ${chosen[missing].key} first.`);
+    return y;
+  }
+
+  const right = isClass ? "right, not ranked again" : "left as it is";
+  const several = isOwner && h("div", { class: "row", role: "group", "aria-label": "What to do with all that are ticked" },
+    together("Relabel ticked", async (chosen, once) => {
+      const y = valuesOf(chosen), told = await decide({ relabel: { keys: chosen.map(({ key }) => key), y } }, once);
+      return [`relabelled, ${told}`, y.map((value) => `${value}, ${told}`)];
+    }),
+    together(isClass ? "Ticked are right" : "Leave ticked", async (chosen) => [isClass ? "not ranked again" : "left", chosen.map(() => right)]));
 
   /** A row, with what fills in its examples. */
   function line({ key, label, cells, others, why }) {
@@ -115,17 +147,18 @@ function suspects(job, model, decide, confirmed) {
     const value = !others ? h("input", { type: "number", step: "any", "aria-label": `New target of ${key}` })
       : others.length > 1 && h("select", { "aria-label": `New label of ${key}` }, others.map((one, k) => h("option", { value: k }, String(one))));
     const wanted = () => (others ? others[value ? value.value : 0] : value.valueAsNumber);
-    const over = (text) => decision.replaceChildren(text);
+    const box = h("input", { type: "checkbox" });
+    const over = (text) => { decision.replaceChildren(text); box.checked = false; box.disabled = true; };
+    lines.push({ key, box, wanted, over });
     const relabel = button(others?.length === 1 ? `Relabel ${others[0]}` : "Relabel", async (once) => {
-      const y = wanted();
-      if (Number.isNaN(y)) throw new Error("Give the new target first.");
+      const [y] = valuesOf([{ key, wanted }]);
       over(`${y}, ${await decide({ relabel: { keys: [key], y: [y] } }, once)}`);
       confirmed.add(key);
     });
     const remove = button("Remove", async (once) => over(`removed, ${await decide({ remove: { keys: [key] } }, once)}`), { class: "plain" });
-    const leave = h("button", { type: "button", class: "plain", onclick: () => { confirmed.add(key); over(isClass ? "right, not ranked again" : "left as it is"); } }, isClass ? "Right" : "Leave");
+    const leave = h("button", { type: "button", class: "plain", onclick: () => { confirmed.add(key); over(right); } }, isClass ? "Right" : "Leave");
     decision.append(isOwner ? h("div", { class: "row", role: "group", "aria-label": `What to do with ${key}` }, value, relabel, remove, leave) : "–");
-    body.append(h("tr", {}, h("th", { scope: "row" }, String(key)), features, ...cells.map((text) => h("td", { class: "wrap" }, text)), isClass && because, decision));
+    body.append(h("tr", {}, h("th", { scope: "row" }, isOwner ? h("label", {}, box, String(key)) : String(key)), features, ...cells.map((text) => h("td", { class: "wrap" }, text)), isClass && because, decision));
     return (known) => {
       const own = known.get(key);
       features.textContent = own ? brief(own) : "no longer in the window";
@@ -145,9 +178,9 @@ function suspects(job, model, decide, confirmed) {
   const { best, error } = told.validation ?? {};
   const titles = ["Key", "Features", ...(isClass ? ["Doubt", "Margin", "Label", "Nearest of the better label"] : [`Suspected at ${told.parameter}`, "Target"]), "Decision"];
   return section(title,
-    h("p", { class: "quiet" }, isClass ? `All ${count(told.n_examples)} labels of version ${count(job.version)}, the worst first.${told.confirmed?.keys.length ? ` ${count(told.confirmed.keys.length)} are confirmed and not shown.` : ""} In doubt are those with a negative margin: another label fits better.` : `Of the ${count(told.n_examples)} examples of version ${count(job.version)}.`,
+    h("p", { class: "quiet" }, isClass ? `All ${count(told.n_examples)} labels of version ${count(job.version)}, the worst first.${told.confirmed?.keys.length ? ` ${count(told.confirmed.keys.length)} are confirmed and not shown.` : ""} In doubt are those with a negative margin: another label fits better.${kept(told, job)}` : `Of the ${count(told.n_examples)} examples of version ${count(job.version)}.`,
       best && ` Without them the error on held-back examples changes from ${short(error[0])} to ${short(best.error)} at best.`),
     h("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": "Suspected labels" },
       h("table", {}, h("caption", { class: "unseen" }, "Suspected labels, the most suspicious first"),
-        h("thead", {}, h("tr", {}, titles.map((one) => h("th", { scope: "col" }, one)))), body)), more, trouble);
+        h("thead", {}, h("tr", {}, titles.map((one) => h("th", { scope: "col" }, one)))), body)), more, several, trouble);
 }

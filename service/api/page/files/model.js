@@ -89,7 +89,8 @@ function tuned({ tuning }) {
   const found = tuning?.chosen;
   if (!found) return tuning && "itself, from 40 examples on";
   const kept = found.changes ? "" : ", kept what it had";
-  const values = Object.entries(found.parameters).map(([name, value]) => `${name} ${typeof value === "string" ? value : short(value)}`).join(", ");
+  const valued = (value) => (value === null ? "none" : typeof value === "string" ? value : short(value));
+  const values = Object.entries(found.parameters).map(([name, value]) => `${name} ${valued(value)}`).join(", ");
   return `itself, at version ${count(found.version)} (${found.reason})${kept}: ${values}, loss ${written(found.loss)}, with defaults ${written(found.defaults)}`;
 }
 
