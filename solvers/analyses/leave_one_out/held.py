@@ -56,7 +56,7 @@ class OwnParts:
         return dict(zip(self.keys, range(len(self.keys)), strict=True))
 
 
-class Problem(NamedTuple):
+class ClassPair(NamedTuple):
     """The examples of two classes in a window: their ``places``, the first class's first, and columns of margins."""
 
     places: Ints
@@ -65,14 +65,14 @@ class Problem(NamedTuple):
     of: View | OfPair
 
 
-def _problems(view: View, places: Ints) -> Iterator[Problem]:
+def _problems(view: View, places: Ints) -> Iterator[ClassPair]:
     """Yield the problem of each pair of classes that both have examples."""
     arrays = dict[str, Any]()
     for a, b in view.both_there or [(0, 1)]:
         both = np.flatnonzero((places == a) | (places == b))
         is_first = places[both] == a
         of = of_pair(view, (a, b), both, arrays) if view.pairs else view
-        yield Problem(both, np.where(is_first, b - 1, a), np.where(is_first, -1.0, 1.0), of)
+        yield ClassPair(both, np.where(is_first, b - 1, a), np.where(is_first, -1.0, 1.0), of)
 
 
 def held_margins(
