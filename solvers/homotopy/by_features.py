@@ -44,7 +44,7 @@ def is_for(state: PathState, X: Features, n: int, *, fills: bool = False) -> boo
     """Say whether to solve, or fill, a window of ``n`` examples, with ``X`` (m, d) among them, from its features."""
     kernel = linear.kernel_of(state)
     width = X.shape[1] if kernel is state.kernel else linear.width(state)
-    least, each = FILLED if fills and isinstance(kernel, ProjectedKernel) else (linear.LEAST, EACH)
+    least, each = FILLED if fills and kernel.is_projected else (linear.LEAST, EACH)
     return linear.is_of_features(kernel) and not isinstance(X, SparseRows) and n >= max(least, each * width)
 
 
