@@ -23,7 +23,6 @@ from livesvm.solvers.homotopy.optimality import audited
 from livesvm.solvers.homotopy.run import NO_EXAMPLES, Trace, follow
 from livesvm.solvers.homotopy.tolerances import SETTINGS
 from livesvm.solvers.homotopy.warm_start import near_state
-from livesvm.solvers.kernels.nystroem import ProjectedKernel
 from livesvm.solvers.problem.piecewise_linear import Losses, leaving
 from livesvm.solvers.problem.state import Examples, PathState, are_free, empty_examples, is_free
 from livesvm.solvers.runtime.compile import compiled, compiled_allocating
@@ -45,7 +44,7 @@ def is_for(state: PathState, X: Features, n: int, *, fills: bool = False) -> boo
     """Say whether to solve, or fill, a window of ``n`` examples, with ``X`` (m, d) among them, from its features."""
     kernel = linear.kernel_of(state)
     width = X.shape[1] if kernel is state.kernel else linear.width(state)
-    least, each = FILLED if fills and isinstance(kernel, ProjectedKernel) else (linear.LEAST, EACH)
+    least, each = FILLED if fills and kernel.is_projected else (linear.LEAST, EACH)
     return linear.is_of_features(kernel) and not isinstance(X, SparseRows) and n >= max(least, each * width)
 
 

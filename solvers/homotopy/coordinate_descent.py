@@ -266,8 +266,8 @@ def weighted(X: PassRows, beta: Floats, d: int) -> Floats:
     if X.dense.size:
         return beta @ X.dense
     w = np.zeros(d)
-    for j in np.flatnonzero(beta):
-        add(X, int(j), beta[j], w)
+    for j in np.flatnonzero(beta).tolist():
+        add(X, j, beta[j], w)
     return w
 
 

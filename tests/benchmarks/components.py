@@ -177,7 +177,7 @@ def words(n: int, d: int = 8000) -> tuple[Any, Vector]:
 
 
 def linear(made_up: dict[str, tuple[Any, Vector]]) -> None:
-    """Print a line for each set of rows: a linear window filled and slid, and ``LinearSVC`` trained anew."""
+    """Print a line for each set of rows: a linear window filled and slid, and ``LinearSVC`` trained from scratch."""
     rows = []
     for name, (X, y) in made_up.items():
         n = X.shape[0] - SLIDES * BATCH - TEST // 2
