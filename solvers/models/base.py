@@ -512,9 +512,10 @@ class LiveEstimator(Fitted):
             if self._reset_parameters():
                 edits = edits._replace(every_example=True)
         m, gone, total = len(targets), set(leaving), self._total_per_weight()
-        adding = window.unused_keys(m) if keys is None else list(keys)
-        if not (keys is None or checked):
-            validation.new_keys(adding, m, window.keys, gone)
+        if keys is None:
+            adding = window.unused_keys(m)
+        else:
+            adding = list(keys) if checked else validation.new_keys(keys, m, window.keys, gone)
         changed = NO_EXAMPLES
         if edits != NO_EDITS:
             changed = edited(window, edits, gone, self._targets, self._cutoff_rule)

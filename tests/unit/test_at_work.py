@@ -111,7 +111,7 @@ def test_nothing_is_shown_where_it_would_be_in_the_way(
     assert terminal.getvalue() == ""
 
 
-def test_a_first_fit_needs_thirteen_functions_and_what_is_translated_is_said_once() -> None:
+def test_a_first_fit_needs_ten_functions_and_what_is_translated_is_said_once() -> None:
     """Without a log Python prints the one line that is logged."""
     done = subprocess.run([sys.executable, "-c", FIRST_FIT], capture_output=True, text=True, timeout=240, check=True)
-    assert (done.stdout, done.stderr) == ("13\n", BEFORE + "\n")
+    assert (done.stdout, done.stderr) == ("10\n", BEFORE + "\n")

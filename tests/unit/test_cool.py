@@ -311,7 +311,7 @@ def test_the_bytes_of_a_feed_are_those_of_its_parts(more: dict[str, Any]) -> Non
             several: list[Any] = part if isinstance(part, list) else [part]
             held = sum(one.held_bytes for one in several)
             of_others: list[Any] = [spec, *packed._calendars.values(), *([] if part is feed.rows else [feed.rows])]
-            of_others += [] if feed.rows is None else [feed.rows.layout]
+            of_others += [] if feed.rows is None else [feed.rows.layout, getattr(feed.rows._packed, "places", None)]
             size = size_of(several, set(map(id, of_others)))
             assert 0.6 * (size - OBJECT * len(several)) <= held <= 1.1 * size
             reported += held
