@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator, Iterator
 from contextlib import closing
 from pathlib import Path
 from typing import Any
@@ -24,6 +24,17 @@ Told = Callable[..., Any]
 def service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ServiceProcess]:
     with ServiceProcess(tmp_path_factory.mktemp("service"), max_body_bytes=2**20, max_models=2000) as process:
         yield process
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    """Show what the service logged of its own failures, with a test that failed."""
+    report = yield
+    process = getattr(item, "funcargs", {}).get("service")
+    if report.failed and isinstance(process, ServiceProcess):
+        lines = [line for line in process.errors.splitlines() if '"level": "error"' in line]
+        report.sections.append(("errors of the service", "\n".join(lines[-3:])))
+    return report
 
 
 @pytest.fixture(scope="session")
