@@ -50,7 +50,7 @@ def test_a_feed_has_other_names_than_a_file(raw: Path, reported: Told, service: 
     shown = reported("feed", "run", "named", "epochs.csv", "--dry-run")
     assert shown["rows"][0] == {"time": "1704067200000", "v": "20.0"}
     local = ("feed", "run", "named", "serial_days.csv", "--zone", "Europe/Berlin")
-    assert reported(*local, "--dry-run")["rows"][0]["time"] == "2024-01-01T00:00:00"  # the feed knows the zone
+    assert reported(*local, "--dry-run")["rows"][0]["time"] == "2024-01-01T00:00:00+01:00"
     assert reported(*local)["sent"] == 60
     with Client(service.url) as client:
         assert client.feed("named")["time"] == "2024-01-03T11:00:00+01:00"
@@ -80,7 +80,9 @@ def test_a_file_with_a_column_a_series_becomes_a_fleet(
     reported("fleet", "delete", "influx", "--yes")
     reported("feed", "create", "one", "_value")
     assert main(["feed", "run", "one", "influx.csv"]) == 1
-    assert "influx.csv has several series, named by '_field'; `livesvm fleet run` sends them" in capsys.readouterr().err
+    assert (
+        "influx.csv has several series, named by '_field'; `livesvm fleet create` takes them" in capsys.readouterr().err
+    )
     reported("feed", "delete", "one", "--yes")
 
 
