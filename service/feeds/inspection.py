@@ -179,7 +179,7 @@ class _Reader:
         if given.zone is not None:
             times.zone_of(given.zone)
         self.raw, self.given, self.said, self.of_examples = raw, given, dict[str, Any](raw.said), of_examples
-        self.beside: dict[str, Any] = self.said.pop("zone", {})
+        self.zones: dict[str, Any] = self.said.pop("zone", {})
         self.missing = {*given.missing}
         self.every: interval.Every | None = None
         self.grid: tuple[Align, interval.Every] | None = None
@@ -280,7 +280,7 @@ class _Reader:
         """Add a column of zones to the parts of a time without one; a column or a name may give all times one zone."""
         if not formats or formats[0].zoned or self.given.zone is not None or len(parts) > 5:
             return parts, formats
-        for name, told in self.beside.items():
+        for name, told in self.zones.items():
             if zone := file_times.zone_of_offset(told // 60) if isinstance(told, int) else file_times.zone_named(told):
                 self._take_zone(zone, name)
                 return parts, formats

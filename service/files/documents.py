@@ -27,7 +27,7 @@ MOST_CELLS = 2**25
 FEW = 1000
 """Number of lines of JSON from which the names of the columns are taken."""
 ZONES = ("utc_offset_seconds", "timezone")
-"""Names beside the data that say the zone of its times; an offset comes first, as it is that of all times."""
+"""Names next to the data that say the zone of its times; an offset comes first, as it holds for all times."""
 LONG = ("time", "series", "value")
 """Names of a table with a row for each series and time."""
 _ATOM, _ESPI = "{http://www.w3.org/2005/Atom}", "{http://naesb.org/espi}"
@@ -77,9 +77,9 @@ def as_json(file: IO[bytes]) -> Document:
             return _of_objects(states, {"format": "Home Assistant history"})
     if split := [*_split_in(found)]:
         return _of_objects(split, {"format": "JSON with columns and values"})
-    beside = {name: found.get(name) for name in ZONES} if isinstance(found, dict) else {}
-    rows = [row for one in _objects_in(found) for row in _points_of(one)]
-    return _of_objects(rows, {"format": "JSON", "zone": beside})
+    zones = {name: found.get(name) for name in ZONES} if isinstance(found, dict) else {}
+    objects = [row for one in _objects_in(found) for row in _points_of(one)]
+    return _of_objects(objects, {"format": "JSON", "zone": zones})
 
 
 def _is_none(value: str, series: dict[str, Any]) -> bool:

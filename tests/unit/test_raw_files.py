@@ -822,7 +822,7 @@ def test_exports_of_odd_programs_are_read(
 
 
 @pytest.mark.parametrize(
-    ("beside", "zone"),
+    ("told", "zone"),
     [
         ({"utc_offset_seconds": 0, "timezone": "GMT"}, "UTC"),
         ({"utc_offset_seconds": -18000, "timezone": "America/New_York"}, "Etc/GMT+5"),
@@ -830,11 +830,9 @@ def test_exports_of_odd_programs_are_read(
         ({"utc_offset_seconds": 61, "timezone": "here"}, None),
     ],
 )
-def test_the_zone_beside_the_data_of_a_document_is_that_of_its_times(
-    beside: dict[str, Any], zone: str | None, tmp_path: Path
-) -> None:
+def test_the_zone_in_a_document_is_that_of_its_times(told: dict[str, Any], zone: str | None, tmp_path: Path) -> None:
     held = {"time": [f"{when:%Y-%m-%dT%H:%M}" for when, _ in hours()], "v": [one for _, one in hours()]}
-    content = json.dumps(beside | {"units": {"time": "iso8601", "v": "°C"}, "hourly": held})
+    content = json.dumps(told | {"units": {"time": "iso8601", "v": "°C"}, "hourly": held})
     found = read(tmp_path / "x.json", content)
     assert (found.zone, found.count) == (zone, 60)
     assert ("zone" in found.understood) is (zone is not None)
