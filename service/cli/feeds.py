@@ -272,7 +272,7 @@ def _table(settings: dict[str, Any], file: Path, given: dict[str, Any] | None = 
     """Return a file as a table in which the column of times has the name that the feed uses."""
     found = of_served(settings, file, given or {}, settings["time"]).named(time=settings["time"])
     if found.series is not None:
-        raise ValueError(f"{file} has several series, named by {found.series!r}; `livesvm fleet run` sends them")
+        raise ValueError(f"{file} has several series, named by {found.series!r}; `livesvm fleet create` takes them")
     return found
 
 
@@ -284,12 +284,13 @@ def of_grid(found: InspectedTable) -> dict[str, str]:
 def of_served(settings: dict[str, Any], file: Path, given: dict[str, Any], *names: str) -> InspectedTable:
     """Return a file as a table for a feed or fleet with these settings: rows off the grid are put on its grid."""
     zone = settings["timezone"]
-    if zone is not None and given.get("zone") == zone:
-        given = given | {"is_local": True}
     if settings.get("align") is not None and given.get("align") is None:
         given = given | {"align": "none"}
     try:
         found, every = table(file, given, *names), settings["every"]
+        is_open = zone is not None and given.get("zone") is None and found.zone is None
+        if is_open and "times that come twice" in found.said:
+            return of_served(settings, file, given | {"zone": zone}, *names)
     except ValueError:
         if zone is None or given.get("zone") is not None:
             raise
@@ -327,18 +328,19 @@ def _run(
     if dry_run:
         return first_rows(found)
     found.said |= {"target": (said or {}).get("target")}
-    known, sent = _known(served, found), 0
+    known, sent, corrected = _known(served, found), 0, 0
     ahead = _horizon(settings, found.names)
     with Board(found.count - known, not as_json) as board:
         for piece, following in _pieces(islice(found.rows(), known, None), size, ahead):
             announced = _announced(settings, found.names, following)
-            with _told_of(file, known + sent):
+            with _told_of(file, known + sent, is_new=said is not None):
                 answer = client.observe(feed, csv_of([found.names, *piece, *announced]))
-            sent += len(piece)
+            sent, corrected = sent + len(piece), corrected + answer["corrected"]
             board.show(sent, answer, client.feed(feed) if board.is_shown else {})
     shown = client.feed(feed)
     done = f"{sent} readings sent, {known} were known"
-    answer = {"sent": sent, "skipped": known, "understood": found.understood, **shown}
+    done += f", {corrected} took the place of others of the same time" if corrected else ""
+    answer = {"sent": sent, "skipped": known, "corrected": corrected, "understood": found.understood, **shown}
     return Told(answer, [told(found.understood), done, _scored(shown["scores"])])
 
 
@@ -370,8 +372,11 @@ def _known(feed: dict[str, Any], found: InspectedTable) -> int:
 
 
 @contextmanager
-def _told_of(file: Path, before: int) -> Iterator[None]:
-    """Report a refused row by its number in the file; ``before`` rows of the file precede the rows of the call."""
+def _told_of(file: Path, before: int, *, is_new: bool) -> Iterator[None]:
+    """Report a refused row by its number in the file; ``before`` rows of the file precede the rows of the call.
+
+    A feed that ``is_new`` is deleted again.
+    """
     from livesvm.service.client import ServiceProblem
 
     try:
@@ -383,11 +388,13 @@ def _told_of(file: Path, before: int) -> Iterator[None]:
         place = f"{file}, row {before + row} of those under its names, counted from 0"
         field = problem.document.get("field", "")
         reason = problem.document.get("reason", "")
-        raise ValueError(f"{place}: {field} {hinted(reason)}; {before} are known") from None
+        left = "no feed is created" if is_new else f"{before} are known"
+        raise ValueError(f"{place}: {field} {hinted(reason)}; {left}") from None
 
 
 def hinted(reason: str) -> str:
     """Return the reason of a refused row with the option that helps, if there is one."""
+    reason = reason.replace("late='correct'", "--late correct")
     return reason + next((f"; {hint}" for part, hint in _HINTS.items() if part in reason), "")
 
 

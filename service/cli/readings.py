@@ -37,6 +37,7 @@ def _options(
     align: Annotated[
         str | None, typer.Option(help="Put readings on a grid: nearest, mean or last, also as mean:1h; or none.")
     ] = None,
+    member: Annotated[str | None, typer.Option(help="The file that is read of those in a zip.")] = None,
 ) -> None:
     """Declare by the signature the options that describe a file; absent options are inferred from the file."""
 

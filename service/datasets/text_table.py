@@ -107,7 +107,8 @@ def _opened(path: Path, given: FileOptions) -> tuple[Iterator[str], str, Line | 
         and not any({*cell} & {*dialect.SIGNS} for cells in numbers for cell in cells)
     )
     if is_plain:
-        lines = (line for line in islice(dialect.lines(path, one.encoding), one.skip, None) if line.strip())
+        text = dialect.lines(path, one.encoding, one.member)
+        lines = (line for line in islice(text, one.skip, None) if line.strip())
     else:
         pattern = dialect.pattern_of(decimal)
         rows = ([dialect.number(cell, decimal, pattern) for cell in row] for row in dialect.rows(path, one))

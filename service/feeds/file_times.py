@@ -9,8 +9,9 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
-from functools import lru_cache
+from functools import lru_cache, partial
 from itertools import islice
+from typing import Any
 
 from livesvm.service.feeds import times
 from livesvm.solvers.errors import InvalidInput
@@ -47,6 +48,9 @@ _NAMED_ZONES = (
     (re.compile(r"(?i)(.*[^a-z])?(utc|gmt)([^a-z+-].*)?"), "UTC"),
 )
 """Zones by what the name of a column says."""
+_NAMED_OFFSET = re.compile(r"(?i)(?:.*[^a-z])?(?:utc|gmt) ?([+-])([01]?\d)(?::?([0-5]\d))?(?![\d:]| ?/).*")
+_HALF_HOURS = {330: "Asia/Kolkata", 345: "Asia/Kathmandu", 390: "Asia/Yangon", 570: "Australia/Darwin"}
+"""Zones by offsets in minutes that are no whole hours, and the same in all seasons."""
 _ZONE = re.compile(
     rf"(.*\d)\s*\(?(?:[A-Z]{{2,5}} ?(?=[+-]))?({'|'.join(sorted(_OFFSETS, reverse=True))}|[+-]\d\d:?\d\d)\)?"
 )
@@ -101,6 +105,9 @@ _PERIOD = (
 )
 _WEEK = re.compile(r"(?i).*(week|woche|\bkw\b|semaine|semana).*")
 _NUMBER = re.compile(r"\d+[.,]\d+")
+_EXCEL, _JULIAN = datetime(1899, 12, 30), datetime(1858, 11, 17)
+_AHEAD = 5 * 365
+"""Days from today after which numbers are no days of Excel."""
 _SERIAL = re.compile(r"[2-7]\d{4}([.,]\d+)?")  #: days from 1900, of the years 1954 to 2119
 _FLOAT_DATE = re.compile(r"\d\.\d+[eE]\+0?(7|9|11|13)")  #: 20240131 with up to six more digits, as Fortran writes it
 _DECIMAL_YEAR = re.compile(r"(1[5-9]|2[01])\d\d([.,]\d+)?")
@@ -108,7 +115,7 @@ _EPOCHS = {9: "seconds", 10: "seconds", 13: "milliseconds", 16: "microseconds", 
 _DIGITS = "YYYYMMDDHHMMSS"
 AS_IT_IS = ("ISO 8601", "digits", "since 1970")
 NAMED = re.compile(
-    r"(?i).*(time|date|stamp|epoch|datum|zeit|fecha|heure|period|last_changed|\bts\b|\bds\b|\bday\b|\bmtu\b|\bdt\b|month|week|year|quarter)"
+    r"(?i).*(time|date|stamp|epoch|datum|zeit|fecha|heure|period|last_changed|\bts\b|\bds\b|\bday\b|\bmtu\b|\bdt\b|month|week|year|quarter|\bmjd\b)"
     r".*"
 )
 
@@ -147,8 +154,8 @@ def find(cells: Sequence[str], name: str, *, alone: bool = False) -> list[TimeFo
     ):  # 202401 is a week there, and no month
         return [weeks]
     if is_named:
-        name = "years" if all(map(str.isdigit, cells)) else "years with decimals, in months"
-        for years in (TimeFormat(name, _of_decimal_year), TimeFormat(f"{name}' middles", _of_middle)):
+        kind = "years" if all(map(str.isdigit, cells)) else "years with decimals, in months"
+        for years in (TimeFormat(kind, _of_decimal_year), TimeFormat(f"{kind}' middles", _of_middle)):
             if years.reads(cells):
                 return [years]
     if all(map(_FLOAT_DATE.fullmatch, cells)):
@@ -156,7 +163,9 @@ def find(cells: Sequence[str], name: str, *, alone: bool = False) -> list[TimeFo
         found = find(whole, "date", alone=True)
         return [_of_floats(one.whole()) for one in found if is_named or one.name.startswith("YYYY")]
     as_weeks = None if cells[0].isdigit() else _period(cells)
-    found = [one for one in (_as_it_is(cells, is_named), _serial(cells, is_named), as_weeks) if one is not None]
+    found = [
+        one for one in (_as_it_is(cells, is_named), _serial(cells, name, is_named, alone), as_weeks) if one is not None
+    ]
     if found or not (is_named or not all(map(_NUMBER.fullmatch, cells))):
         return found[:1]
     return _written(cells, is_named)
@@ -187,9 +196,26 @@ def is_zone(text: str) -> bool:
         return False
 
 
+def zone_named(text: Any) -> str | None:
+    """Return a text that names a zone, such as Europe/Berlin or GMT; None for others."""
+    if not isinstance(text, str):
+        return None
+    return text if is_zone(text) else zone_in(text)
+
+
 def zone_in(name: str) -> str | None:
     """Return the time zone that the name of a column of times tells; None if it tells none."""
+    if (told := _NAMED_OFFSET.fullmatch(name)) is not None:
+        return zone_of_offset(int(f"{told[1]}1") * (60 * int(told[2]) + int(told[3] or 0)))
     return next((zone for pattern, zone in _NAMED_ZONES if pattern.fullmatch(name)), None)
+
+
+def zone_of_offset(minutes: int) -> str | None:
+    """Return the IANA name of a zone that has this UTC offset at all times; None if there is none."""
+    hours, rest = divmod(minutes, 60)
+    if rest or not -12 <= hours <= 14:
+        return _HALF_HOURS.get(minutes)
+    return f"Etc/GMT{-hours:+d}" if hours else "UTC"
 
 
 def _plain(name: str) -> str:
@@ -297,18 +323,20 @@ def _as_it_is(cells: list[str], is_named: bool) -> TimeFormat | None:
     return TimeFormat(f"{_EPOCHS.get(len(first), 'seconds')} since 1970", zoned=True)
 
 
-def _serial(cells: list[str], is_named: bool) -> TimeFormat | None:
+def _serial(cells: list[str], name: str, is_named: bool, is_sure: bool) -> TimeFormat | None:
+    """Return the format of numbered days, by the column's name modified Julian ones; Excel's hardly lie far ahead."""
     if not is_named or not all(map(_SERIAL.fullmatch, cells)):
         return None
-    return TimeFormat("Excel's days since 1900", _of_serial)
+    if "mjd" in name.lower():
+        return TimeFormat("modified Julian days", partial(_of_serial, first=_JULIAN))
+    last, latest = max(map(_of_serial, cells)), datetime.now(UTC) + timedelta(days=_AHEAD)
+    return TimeFormat("Excel's days since 1900", _of_serial) if is_sure or last < _iso(latest) else None
 
 
-def _of_serial(cell: str) -> str:
+def _of_serial(cell: str, first: datetime = _EXCEL) -> str:
     milliseconds = round(float(cell.replace(",", ".")) * 86_400_000)
     nearest = round(milliseconds, -3)  # a second is 0.0000116 of a day, and cells are often cut
-    return _iso(
-        datetime(1899, 12, 30) + timedelta(milliseconds=nearest if abs(milliseconds - nearest) < 500 else milliseconds)
-    )
+    return _iso(first + timedelta(milliseconds=nearest if abs(milliseconds - nearest) < 500 else milliseconds))
 
 
 def _of_decimal_year(cell: str) -> str:

@@ -11,8 +11,9 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
+from datetime import datetime
 from functools import partial
-from itertools import islice, pairwise, repeat
+from itertools import groupby, islice, pairwise, repeat
 from pathlib import Path
 from typing import Any
 
@@ -59,6 +60,8 @@ _PACKED_CLOCK = re.compile(r"([01]\d|2[0-4])[0-5]\d")
 _PERIODS = re.compile(r"(?i)(settlement[ _]?)?period|sp|settlementperiod|intervall?|zeitintervall")
 _TIMES = ("time", "timestamp", "datetime", "date", "_time", "ts", "ds")  #: names that are taken first
 _FORECAST = re.compile(r"(?i).*(forecast|prognos|predict|planned|day-ahead total)")
+_DIRECTION = re.compile(r"(?i)(^|[^a-z])(w?dir|mwd)([^a-z]|$)|direction|richtung|bearing|azimuth")
+"""Names of columns of degrees around the compass."""
 _CODE = re.compile(r"[1-9]\d{4,}|0\d+")
 _WHOLE = re.compile(r"-?\d{1,15}(\.0*)?")
 _ORDER = re.compile(r"(?i)\b([dtmyj])\1*[./-]([dtmyj])\2*[./-]([dtmyj])\3*\b")
@@ -176,6 +179,7 @@ class _Reader:
         if given.zone is not None:
             times.zone_of(given.zone)
         self.raw, self.given, self.said, self.of_examples = raw, given, dict[str, Any](raw.said), of_examples
+        self.zones: dict[str, Any] = self.said.pop("zone", {})
         self.missing = {*given.missing}
         self.every: interval.Every | None = None
         self.grid: tuple[Align, interval.Every] | None = None
@@ -276,6 +280,10 @@ class _Reader:
         """Add a column of zones to the parts of a time without one; a column or a name may give all times one zone."""
         if not formats or formats[0].zoned or self.given.zone is not None or len(parts) > 5:
             return parts, formats
+        for name, told in self.zones.items():
+            if zone := file_times.zone_of_offset(told // 60) if isinstance(told, int) else file_times.zone_named(told):
+                self._take_zone(zone, name)
+                return parts, formats
         for at, cells in enumerate(self.columns):
             words = {cell.strip() for cell in cells} - {""}
             if at in parts or not 0 < len(words) < 5:
@@ -662,6 +670,8 @@ class _Reader:
         found.zone, self.order = None if self.format is None or self.format.zoned else self.given.zone, self._order()
         found.times = [name for name in names if name == time or name in {raw.names[at] for at in self.formats}]
         self._say(found)
+        if self._local(self.format) is not None and found.time is not None:
+            found.rows = partial(_by_instant, found.rows, names.index(found.time), f"{self.given.zone}")
         if given.wide:
             if time is None:
                 raise InvalidInput("needs a column of times; say --time", field="--wide")
@@ -709,6 +719,7 @@ class _Reader:
             _TARGET.fullmatch(name) is None,
             bool(_SERIES.fullmatch(name) or _CALENDAR.fullmatch(name)) or is_code or self._tells_the_time(name),
             bool(_FORECAST.match(name)),
+            bool(_DIRECTION.search(name)),
             is_counter,
         )
 
@@ -769,7 +780,7 @@ class _Reader:
 
     def _local(self, form: TimeFormat | None) -> Callable[[str, str], str] | None:
         """Return the function that adds the zone's UTC offset to times; None if times have one, or no zone is given."""
-        if form is None or form.zoned or self.given.zone is None or self.given.is_local:
+        if form is None or form.zoned or self.given.zone is None:
             return None
         return file_times.localized(self.given.zone, in_order=not self.of_examples)
 
@@ -981,6 +992,16 @@ class _Reader:
                 self.order = self.order or ("none" if self.count <= SORTED else "")
             said = "; say --zone if the clock goes back there, as in autumn" if may_go_back else ""
             self.said["times that come twice"] = f"{sum(counts.values()) - len(counts)}{said}"
+
+
+def _by_instant(rows: Callable[[], Iterator[Line]], at: int, zone: str) -> Iterator[Line]:
+    """Yield rows with offsets in column ``at``; sort those of an hour that comes twice, which some files mix."""
+    place = times.zone_of(zone)
+    for begin, hour in groupby(rows(), lambda row: row[at][:13]):
+        last = datetime.fromisoformat(f"{begin}:59:59").replace(tzinfo=place)
+        is_twice = last.utcoffset() != last.replace(fold=1).utcoffset()
+        ordered = partial(sorted, key=lambda row: datetime.fromisoformat(row[at])) if is_twice else iter
+        yield from ordered(hour)
 
 
 def _are_hours(cells: set[str]) -> bool:

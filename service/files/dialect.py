@@ -1,7 +1,7 @@
 """Dialects of text tables: the separator of cells, the lines before and between the rows, and the format of numbers.
 
 The first 64 kB of a file decide its encoding, separator, header, units and the lines before the header. Files may be
-compressed with gzip, or as the only member of a zip.
+compressed with gzip, or as a member of a zip.
 """
 
 from __future__ import annotations
@@ -33,6 +33,10 @@ FREE, RATIO = 2**26, 200
 SEPARATORS = (",", ";", "\t", "|", " ")
 NAMES = {",": "comma", ";": "semicolon", "\t": "tab", "|": "bar", " ": "space"}
 COMMENTS = ("#", "%", "//", "!")
+_NUMBER_SIGN = re.compile(r"""\s*("#"\s*[,;\t|]|#[,;|])\s*"?\w""")
+"""The beginning of a header of which the first column, of the rows' numbers, is named #."""
+CLEARLY = 5
+"""A file of a zip is taken for the data if it is larger by this factor than all others together."""
 MISSING = frozenset(
     [
         *("", "?", "-", "--", "---", ".", "..", "...", ":", "\\n", "unavailable", "unknown"),
@@ -62,6 +66,7 @@ _TIME = re.compile(
 )
 _SEP = re.compile(r'"?sep=(.|\\t)"?', re.IGNORECASE)
 _MARKS = "'\u2019 \u00a0\u202f"
+_CYRILLIC = re.compile(rb"[\xa8\xb8\xc0-\xff]{3,}")  #: words of letters that in Western text are rarely neighbours
 
 
 @dataclass(frozen=True)
@@ -74,11 +79,11 @@ class FileOptions:
     time : the column of times, or two or three columns with parts of a time, joined by ``+``
     time_format : format of times for strptime
     zone : IANA name of the zone of times without one
-    is_local : whether these are sent without their UTC offsets
     missing : additional marks of missing values
     series : the column that names series, or several columns joined by ``+``
     wide : whether every column is a series
     align : how readings are put on a regular grid: nearest, mean or last, and perhaps the interval, as in mean:1h
+    member : the file that is read of those in a zip
     """
 
     separator: str | None = None
@@ -89,11 +94,11 @@ class FileOptions:
     time: str | None = None
     time_format: str | None = None
     zone: str | None = None
-    is_local: bool = False
     missing: Sequence[str] = ()
     series: str | None = None
     wide: bool = False
     align: str | None = None
+    member: str | None = None
 
 
 @dataclass(frozen=True)
@@ -124,6 +129,7 @@ class Dialect:
     renamed: Line = field(default_factory=list)
     surplus: Line = field(default_factory=list)
     ends_in_words: bool = False
+    member: str | None = None
     remarks: Line = field(default_factory=list)
 
 
@@ -151,25 +157,45 @@ class _Bounded(io.RawIOBase):
 
 
 @contextmanager
-def unpacked(path: Path) -> Iterator[IO[bytes]]:
-    """Yield a file opened for reading, which is decompressed on the fly if it is compressed; raises Malformed."""
+def unpacked(path: Path, member: str | None = None) -> Iterator[IO[bytes]]:
+    """Yield a file opened for reading, or the ``member`` of a zip, decompressed on the fly; raises InvalidInput."""
     with path.open("rb") as file:
         magic, size = file.read(4), path.stat().st_size
         file.seek(0)
         try:
+            if member is not None and magic != b"PK\x03\x04":
+                raise InvalidInput("the file is no zip", field="--member")
             if magic.startswith(b"\x1f\x8b"):
                 yield io.BufferedReader(_Bounded(gzip.GzipFile(fileobj=file), size))  # type: ignore[arg-type]
             elif magic == b"PK\x03\x04":
-                with zipfile.ZipFile(file) as archive:
-                    members = [member for member in archive.infolist() if not member.is_dir()]
-                    if len(members) != 1:
-                        raise Malformed(f"packs {len(members)} files; one is read, so unpack it first", field="body")
-                    with archive.open(members[0]) as inner:
-                        yield io.BufferedReader(_Bounded(inner, size))
+                with zipfile.ZipFile(file) as archive, archive.open(_chosen(archive, member)) as inner:
+                    yield io.BufferedReader(_Bounded(inner, size))
             else:
                 yield file
         except (gzip.BadGzipFile, zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError, RuntimeError) as error:
             raise Malformed(f"cannot be unpacked: {error}", field="body") from error
+
+
+def _chosen(archive: zipfile.ZipFile, wanted: str | None) -> zipfile.ZipInfo:
+    """Return the member of a zip that is wanted, or holds the data by its size; raises InvalidInput."""
+    members = [one for one in archive.infolist() if not one.is_dir() and not one.filename.startswith("__MACOSX/")]
+    members.sort(key=lambda one: one.file_size, reverse=True)
+    names = ", ".join(one.filename for one in members)[:400]
+    if wanted is not None:
+        if (found := next((one for one in members if one.filename == wanted), None)) is None:
+            raise InvalidInput(f"the zip has no file {wanted!r}; it has {names}", field="--member")
+        return found
+    if not members or (members[1:] and members[0].file_size < CLEARLY * sum(one.file_size for one in members[1:])):
+        raise Malformed(f"packs {len(members)} files: {names}; say --member", field="body")
+    return members[0]
+
+
+def member_of(path: Path, wanted: str | None) -> str | None:
+    """Return the name of the member that :func:`unpacked` reads of a zip of several; None for other files."""
+    if not zipfile.is_zipfile(path):
+        return None
+    with zipfile.ZipFile(path) as archive:
+        return _chosen(archive, wanted).filename if len(archive.infolist()) > 1 else None
 
 
 def encoding_of(head: bytes) -> str:
@@ -182,7 +208,11 @@ def encoding_of(head: bytes) -> str:
     try:
         codecs.getincrementaldecoder("utf-8")().decode(head)
     except UnicodeDecodeError:
-        if not any(0x80 <= byte < 0xA0 for byte in head):
+        high = [byte for byte in head if byte >= 0x80]
+        words = b"".join(_CYRILLIC.findall(head))
+        if 2 * len(words) > len(high) and 10 * sum(byte >= 0xC0 for byte in high) > 9 * len(high):
+            return "cp1251"
+        if min(high) >= 0xA0:
             return "latin-1"
         for name in ("cp1252", "cp932"):  # Western, Japanese
             try:
@@ -194,9 +224,9 @@ def encoding_of(head: bytes) -> str:
     return "utf-8-sig" if head.startswith(codecs.BOM_UTF8) else "utf-8"
 
 
-def lines(path: Path, encoding: str) -> Iterator[str]:
+def lines(path: Path, encoding: str, member: str | None = None) -> Iterator[str]:
     """Yield the lines of a file, with their line ends; raises Malformed."""
-    with unpacked(path) as raw, io.TextIOWrapper(raw, encoding, newline="") as text:
+    with unpacked(path, member) as raw, io.TextIOWrapper(raw, encoding, newline="") as text:
         try:
             while line := text.readline(MOST_LINE):
                 if len(line) == MOST_LINE:
@@ -208,7 +238,7 @@ def lines(path: Path, encoding: str) -> Iterator[str]:
 
 def rows(path: Path, dialect: Dialect) -> Iterator[Line]:
     """Yield the rows below the header, except repeated headers, comments and empty lines."""
-    text = lines(path, dialect.encoding)
+    text = lines(path, dialect.encoding, dialect.member)
     for _ in range(dialect.skip):
         next(text, None)
     if dialect.has_comments:
@@ -238,7 +268,7 @@ def _cells(text: Iterable[str], separator: str) -> Iterator[Line]:
 
 
 def _is_comment(line: str) -> bool:
-    return line.lstrip(' "').startswith(COMMENTS)
+    return line.lstrip(' "').startswith(COMMENTS) and not _NUMBER_SIGN.match(line)
 
 
 def is_missing(cell: str) -> bool:
@@ -276,7 +306,7 @@ def kind_of(cell: str) -> str:
 
 def understood(path: Path, given: FileOptions) -> Dialect:
     """Infer the dialect of a text table; raises Malformed, or InvalidInput, which names an option."""
-    with unpacked(path) as raw:
+    with unpacked(path, given.member) as raw:
         head = raw.read(HEAD)
         while head.count(b"\n") < FEWEST_LINES and len(head) < 8 * MOST_LINE and (more := raw.read(len(head))):
             head += more
@@ -294,6 +324,8 @@ def understood(path: Path, given: FileOptions) -> Dialect:
     if told is not None and not given.skip:  # a line for spreadsheets
         given = replace(given, separator=given.separator or told[1].replace("\\t", "\t"), skip=1)
     begun = found[given.skip or 0 :]
+    if given.header and given.skip is not None and begun:  # which says that the next line has the names
+        begun[0] = begun[0].lstrip("#%/! ") if _is_comment(begun[0]) else begun[0]
     has_comments = any(map(_is_comment, begun))
     bare = ["\n" if has_comments and _is_comment(line) else line for line in begun]
     if not any(line.strip() for line in bare):
@@ -301,7 +333,8 @@ def understood(path: Path, given: FileOptions) -> Dialect:
     separator = given.separator or max(SEPARATORS, key=lambda one: (_fits(bare, one), -SEPARATORS.index(one)))
     dialect = _layout(begun, bare, separator, given, encoding, has_comments)
     names = _once(dialect.names)
-    return replace(dialect, names=names, renamed=[new for new in names if new not in dialect.names])
+    renamed = [new for new in names if new not in dialect.names]
+    return replace(dialect, names=names, renamed=renamed, member=given.member)
 
 
 def _once(names: Line) -> Line:

@@ -26,6 +26,8 @@ MOST_CELLS = 2**25
 """Largest number of cells in a table that is made from a document."""
 FEW = 1000
 """Number of lines of JSON from which the names of the columns are taken."""
+ZONES = ("utc_offset_seconds", "timezone")
+"""Names next to the data that say the zone of its times; an offset comes first, as it holds for all times."""
 LONG = ("time", "series", "value")
 """Names of a table with a row for each series and time."""
 _ATOM, _ESPI = "{http://www.w3.org/2005/Atom}", "{http://naesb.org/espi}"
@@ -75,7 +77,9 @@ def as_json(file: IO[bytes]) -> Document:
             return _of_objects(states, {"format": "Home Assistant history"})
     if split := [*_split_in(found)]:
         return _of_objects(split, {"format": "JSON with columns and values"})
-    return _of_objects([row for one in _objects_in(found) for row in _points_of(one)], {"format": "JSON"})
+    zones = {name: found.get(name) for name in ZONES} if isinstance(found, dict) else {}
+    objects = [row for one in _objects_in(found) for row in _points_of(one)]
+    return _of_objects(objects, {"format": "JSON", "zone": zones})
 
 
 def _is_none(value: str, series: dict[str, Any]) -> bool:
@@ -183,9 +187,9 @@ def _text(cell: Any) -> str:
     return cell if isinstance(cell, str) else json.dumps(cell) if isinstance(cell, list | bool) else repr(cell)
 
 
-def lines_names(path: Path) -> Line | None:
+def lines_names(path: Path, member: str | None = None) -> Line | None:
     """Return the column names of a file with a JSON object in each line; None if the file is one document."""
-    lines = _lines(path)
+    lines = _lines(path, member)
     try:
         first = [*islice(lines, 2)]
     except Malformed:
@@ -193,18 +197,18 @@ def lines_names(path: Path) -> Line | None:
     return [*dict.fromkeys(name for one in chain(first, islice(lines, FEW)) for name in one)] if first[1:] else None
 
 
-def lines_rows(path: Path, names: Line) -> Iterator[Line]:
+def lines_rows(path: Path, names: Line, member: str | None = None) -> Iterator[Line]:
     """Yield the rows of a file with a JSON object in each line; raises Malformed."""
     known = {*names}
-    for number, one in enumerate(_lines(path), 1):
+    for number, one in enumerate(_lines(path, member), 1):
         if not one.keys() <= known:
             new = next(name for name in one if name not in known)
             raise Malformed(f"line {number} has {new[:64]!r}, which the first {FEW} lines have not", field="body")
         yield [one.get(name, "") for name in names]
 
 
-def _lines(path: Path) -> Iterator[dict[str, str]]:
-    for number, line in enumerate(dialect.lines(path, "utf-8-sig"), 1):
+def _lines(path: Path, member: str | None) -> Iterator[dict[str, str]]:
+    for number, line in enumerate(dialect.lines(path, "utf-8-sig", member), 1):
         if line.strip():
             try:
                 found = json.loads(line)

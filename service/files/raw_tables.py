@@ -17,6 +17,7 @@ from livesvm.service.files.dialect import FileOptions, Line
 MEMORY_MB = 512
 """Largest memory, in MB, for unpacking a Parquet file."""
 _HOUR = re.compile(r"\d{1,2}:\d\d(:\d\d)?(\s?-\s?\d{1,2}:\d\d(:\d\d)?)?|[Hh][Ee]?[ _]?\d{1,2}")
+_NO_HOUR = re.compile(r"[Hh][Ee]?[ _]?(2[6-9]|[3-9]\d)")
 _MONTH = re.compile(
     r"(?i)(jan|jän|ene|gen|feb|f[eé]v|mar|mär|mrz|maa|mrt|apr|avr|abr|ma[iyjg]|jun|juin|giu|jul|juil|lug|aug|ao[uû]|ago|se[pt]|"
     r"o[ck]t|out|ott|nov|d[eé][cz]|dic)[^\W\d]*\.?"
@@ -70,28 +71,29 @@ def opened(path: Path, given: FileOptions) -> Raw:
         with documents.arrow(path) as reader:
             names = reader.schema.names
         return Raw(names, partial(documents.arrow_rows, path), {"format": "Arrow"}, len(names), is_text=False)
-    with dialect.unpacked(path) as file:
+    member = dialect.member_of(path, given.member)
+    about = {} if member is None else {"file of the zip": f"{member}; --member takes another"}
+    with dialect.unpacked(path, given.member) as file:
         first = file.read(64).lstrip(b"\xef\xbb\xbf \r\n\t")
     if first.startswith(b"PAR1") or path.suffix.lower() in (".parquet", ".pq"):
         return _parquet(path)
-    if first.startswith(b"{") and (names := documents.lines_names(path)) is not None:
-        return Raw(
-            names, partial(documents.lines_rows, path, names), {"format": "JSON lines"}, len(names), is_text=False
-        )
+    if first.startswith(b"{") and (names := documents.lines_names(path, given.member)) is not None:
+        rows = partial(documents.lines_rows, path, names, given.member)
+        return Raw(names, rows, {"format": "JSON lines"} | about, len(names), is_text=False)
     for begins, reader in documents.STANDARDS:
         if begins.match(first):
-            with dialect.unpacked(path) as file:
+            with dialect.unpacked(path, given.member) as file:
                 one = reader(file)
-            return _of_document(one)
+            return _of_document(one, about)
     if first.startswith((b"{", b"[{", b"[[", b"[\n", b"[\r", b"[ ", b"<?xml", b"<feed")):
-        with dialect.unpacked(path) as file:
+        with dialect.unpacked(path, given.member) as file:
             one = documents.green_button(file) if first.startswith(b"<") else documents.as_json(file)
-        return _of_document(one)
-    return _text(path, given, {})
+        return _of_document(one, about)
+    return _text(path, given, about)
 
 
-def _of_document(one: documents.Document) -> Raw:
-    return Raw(one.names, lambda: iter(one.rows), one.said, len(one.names), is_text=False)
+def _of_document(one: documents.Document, about: dict[str, Any]) -> Raw:
+    return Raw(one.names, lambda: iter(one.rows), one.said | about, len(one.names), is_text=False)
 
 
 def _text(path: Path, given: FileOptions, said: dict[str, Any], held: Any = None) -> Raw:
@@ -112,13 +114,16 @@ def _text(path: Path, given: FileOptions, said: dict[str, Any], held: Any = None
         """Yield the rows."""
         return dialect.rows(path, one)
 
-    return _by_the_hour(Raw(one.names, rows, said | about, len(one.used), one.separator))
+    raw = Raw(one.names, rows, said | about, len(one.used), one.separator)
+    return raw if given.wide else _by_the_hour(raw)
 
 
 def _by_the_hour(raw: Raw) -> Raw:
     """Turn a table with a column for each hour, month or period into one with a row for each; keep other tables."""
     for part, pattern, fewest in _SPREAD:
         spread = [at for at, name in enumerate(raw.names) if pattern.fullmatch(name.partition(" [")[0])]
+        if part == "hour" and any(map(_NO_HOUR.fullmatch, raw.names)):
+            continue
         if len(spread) >= fewest and [*range(spread[0], spread[-1] + 1)] == spread and len(spread) < raw.width:
             return _a_row_each(raw, part, spread)
     parts = _parts_of_day(raw)
@@ -135,7 +140,8 @@ def _by_parts(raw: Raw, spread: list[int]) -> Raw:
     for number, at in enumerate(spread):
         raw.names[at] = f"{number * minutes // 60:02d}:{number * minutes % 60:02d}"
     found = _a_row_each(raw, "hour", spread)
-    found.said["columns that are hours"] = f"{len(spread)} for {minutes} minutes each, a row each with their begin"
+    said = f"{len(spread)} for {minutes} minutes each, a row each with their begin; --wide makes each a series"
+    found.said["columns that are hours"] = said
     return found
 
 
@@ -186,7 +192,7 @@ def _a_row_each(raw: Raw, part: str, spread: list[int]) -> Raw:
     ):
         part = "year"  # of the month of each row
     names = [*(raw.names[at] for at in rest), part, "value"]
-    said = raw.said | {f"columns that are {part}s": f"{len(spread)}, a row each"}
+    said = raw.said | {f"columns that are {part}s": f"{len(spread)}, a row each; --wide makes each a series"}
     return Raw(names, rows, said, len(names), raw.separator)
 
 

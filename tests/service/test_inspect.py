@@ -16,7 +16,7 @@ from livesvm.service.client import AsyncClient, Client, ServiceProblem
 from tests.service.conftest import Told
 from tests.service.process import ServiceProcess
 from tests.support.raw_exports import exports
-from tests.support.raw_files import files
+from tests.support.raw_files import files, zipped
 
 FILES = {one.name: one for one in [*files(), *exports()]}
 
@@ -59,6 +59,17 @@ def test_rows_come_as_they_are_sent(http: httpx.Client) -> None:
     found = http.post("/inspect?name=kunden.csv", content=text.encode()).json()
     assert "several rows have the time" in found["understood"]["as readings"]
     assert found["commands"] == ["livesvm models create kunden --csv kunden.csv --target geht"]
+
+
+def test_a_file_of_a_zip_is_named(http: httpx.Client, tmp_path: Path) -> None:
+    raw = FILES["latin-1.csv"]
+    both = zipped(tmp_path / "x.zip", ("a.csv", raw.content), ("b.csv", raw.content)).read_bytes()
+    answer = http.post("/inspect?name=x.zip", content=both)
+    assert (answer.status_code, answer.json()["field"].rpartition(".")[2]) == (422, "member")
+    assert "packs 2 files: a.csv, b.csv; say --member" in answer.json()["detail"]
+    found = http.post("/inspect?name=x.zip&member=b.csv", content=both).json()
+    assert found["understood"]["file of the zip"] == "b.csv; --member takes another"
+    assert found["commands"][1].endswith(" x.zip --member b.csv")
 
 
 @pytest.mark.parametrize(

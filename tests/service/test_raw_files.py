@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import json
 import shlex
-from datetime import timedelta
+from datetime import datetime, timedelta
 from pathlib import Path
+from zoneinfo import ZoneInfo
 
 import pytest
 
@@ -50,7 +51,7 @@ def test_a_feed_has_other_names_than_a_file(raw: Path, reported: Told, service: 
     shown = reported("feed", "run", "named", "epochs.csv", "--dry-run")
     assert shown["rows"][0] == {"time": "1704067200000", "v": "20.0"}
     local = ("feed", "run", "named", "serial_days.csv", "--zone", "Europe/Berlin")
-    assert reported(*local, "--dry-run")["rows"][0]["time"] == "2024-01-01T00:00:00"  # the feed knows the zone
+    assert reported(*local, "--dry-run")["rows"][0]["time"] == "2024-01-01T00:00:00+01:00"
     assert reported(*local)["sent"] == 60
     with Client(service.url) as client:
         assert client.feed("named")["time"] == "2024-01-03T11:00:00+01:00"
@@ -80,7 +81,9 @@ def test_a_file_with_a_column_a_series_becomes_a_fleet(
     reported("fleet", "delete", "influx", "--yes")
     reported("feed", "create", "one", "_value")
     assert main(["feed", "run", "one", "influx.csv"]) == 1
-    assert "influx.csv has several series, named by '_field'; `livesvm fleet run` sends them" in capsys.readouterr().err
+    assert (
+        "influx.csv has several series, named by '_field'; `livesvm fleet create` takes them" in capsys.readouterr().err
+    )
     reported("feed", "delete", "one", "--yes")
 
 
@@ -158,6 +161,36 @@ def test_a_file_that_is_refused_names_the_option_that_helps(
     assert f"say {option[0]}" in capsys.readouterr().err  # and there is no feed
     assert reported(*create, *option)["sent"] == 60
     reported("feed", "delete", "hinted", "--yes")
+
+
+def test_an_hour_that_comes_twice_row_by_row_is_sent_in_order(
+    raw: Path, reported: Told, service: ServiceProcess, capsys: pytest.CaptureFixture[str]
+) -> None:
+    begin = datetime(2025, 10, 25, 12, tzinfo=ZoneInfo("UTC"))
+    times = [begin + timedelta(minutes=30 * at) for at in range(60)]
+    local = {when: when.astimezone(ZoneInfo("Europe/Lisbon")).strftime("%Y-%m-%d %H:%M") for when in times}
+    mixed = [f"{local[when]},{times.index(when)}" for when in sorted(times, key=lambda when: (local[when], when))]
+    (raw / "mixed.csv").write_text("\n".join(["time,v", *mixed]))
+    create = ["feed", "create", "mixed", "--from", "mixed.csv", *map(str, OPTIONS[:2])]
+    for option in ((), ("--zone", "Europe/Lisbon")):
+        answer = reported(*create, *option)
+        assert (answer["sent"], answer["corrected"], answer["every"]) == (60, 0, "30min")
+        assert reported("feed", "run", "mixed", "mixed.csv")["sent"] == 0
+        with Client(service.url) as client:
+            rows = client.history("mixed", limit=100)["rows"]
+        assert [(datetime.fromisoformat(one["time"]), one["value"]) for one in rows] == [
+            *zip(times, range(60), strict=True)
+        ]
+        reported("feed", "delete", "mixed", "--yes")
+    (raw / "mixed.csv").write_text("\n".join(["time,v", *mixed[:20], f"{local[times[19]]},7", *mixed[20:]]))
+    create += ["--align", "none"]
+    assert main(create) == 1
+    said = "row 20 of those under its names, counted from 0: time this time came before with other values; "
+    assert f"{said}--late correct takes such rows" in (error := capsys.readouterr().err)
+    assert error.endswith("; no feed is created\n")
+    assert main([*create, "--late", "correct"]) == 0
+    assert "61 readings sent, 0 were known, 1 took the place of others of the same time" in capsys.readouterr().out
+    reported("feed", "delete", "mixed", "--yes")
 
 
 def test_readings_of_a_jittering_sensor_are_put_on_a_grid_that_is_said(

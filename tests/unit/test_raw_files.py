@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import gzip
+import json
 import re
 import shlex
 from dataclasses import replace
 from datetime import datetime, timedelta
+from itertools import pairwise
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -109,6 +111,12 @@ def test_local_times_get_the_offsets_of_their_zone(tmp_path: Path) -> None:
         "Europe/Berlin",
         "Europe/Berlin, as '2025-10-26 02:00 twice' says; --zone takes another",
     )
+    clocks = ["01:30", "02:00", "02:00", "02:30", "02:30", "03:00"]  # both hours row by row
+    lines = [f"2025-10-26 {hour},{at}" for at, hour in enumerate(clocks)]
+    found = read(tmp_path / "x.csv", "\n".join(["time,v", *lines]))
+    stamps = [*map(datetime.fromisoformat, column(found, "time"))]
+    assert [(other - one) // timedelta(minutes=30) for one, other in pairwise(stamps)] == [1] * 5
+    assert column(found, "v") == ["0", "1", "3", "2", "4", "5"]
     found = read(tmp_path / "x.csv", content.replace("2025-10-26 02", "2025-11-02 01").replace("10-26", "11-02"))
     hint = "3; say --zone if the clock goes back there, as in autumn"
     assert (found.zone, found.said["times that come twice"]) == (None, hint)
@@ -146,8 +154,16 @@ def test_gaps_are_said(tmp_path: Path) -> None:
 def test_packed_files_have_bounds(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     plain = text(lambda t, v: f"{t:{ISO}},{v}", "time,v")
     assert table(zipped(tmp_path / "one.zip", ("x.csv", plain))).count == 60
-    with pytest.raises(ValueError, match="packs 2 files"):
-        table(zipped(tmp_path / "two.zip", ("x.csv", plain), ("y.csv", plain)))
+    both = zipped(tmp_path / "two.zip", ("x.csv", plain), ("y.csv", plain + b"2024-01-03T12:00:00,1\n"))
+    with pytest.raises(ValueError, match=r"packs 2 files: y\.csv, x\.csv; say --member"):
+        table(both)
+    assert [table(both, FileOptions(member=name)).count for name in ("x.csv", "y.csv")] == [60, 61]
+    with pytest.raises(ValueError, match=r"--member: the zip has no file 'z'; it has y\.csv, x\.csv"):
+        table(both, FileOptions(member="z"))
+    lines = "".join(json.dumps({"time": f"{when}", "v": one}) + "\n" for when, one in hours()).encode()
+    for name, content in (("x.csv", plain), ("x.jsonl", lines)):
+        noted = table(zipped(tmp_path / "noted.zip", ("a.txt", b"of 9 stations"), (name, content)))
+        assert (noted.count, noted.said["file of the zip"]) == (60, f"{name}; --member takes another")
     monkeypatch.setattr(dialect, "FREE", 2**16)
     with pytest.raises(ValueError, match="unpacks to more than 200 times"):
         read(tmp_path / "bomb.gz", gzip.compress(plain + b"2024-01-03T12:00:00,1\n" * 2_000_000))
@@ -164,6 +180,7 @@ def test_options_that_name_nothing_are_refused(tmp_path: Path) -> None:
         ({"time": "when"}, "--time: the file has no column 'when'; it has time, v"),
         ({"series": "a+b"}, "--series: the file has no column 'a'"),
         ({"encoding": "x"}, "--encoding: there is no 'x'"),
+        ({"member": "x"}, "--member: the file is no zip"),
         ({"zone": "Mars"}, "there is no time zone 'Mars'"),
         ({"time": "v"}, "is no known time; say --time-format"),
     ):
@@ -364,7 +381,7 @@ DEXCOM += [
             + [",".join([str(year), *(f"{year % 10}.{at}" for at in range(12))]) for year in (1990, 1991)],
             "value",
             {11: ("1990-12-01T00:00:00", "0.11"), 12: ("1991-01-01T00:00:00", "1.0")},
-            {"columns that are months": "12, a row each"},
+            {"columns that are months": "12, a row each; --wide makes each a series"},
         ),
         (
             ["year,doy,flow", *(f"{2022 + at // 365},{at % 365 + 1},{at}" for at in range(400))],
@@ -748,6 +765,50 @@ SPRING += steps(20, 30, lambda t, at: f"US\t{t:%Y-%m-%d %H:%M}\tEDT\t{at}.25", d
             {"order": "newest first; it is sent oldest first"},
             id="a second clock",
         ),
+        pytest.param(
+            [
+                '"Plot Title: house"',
+                '"#","Date Time, GMT-05:00","Temp, °C"',
+                *steps(40, 60, lambda t, at: f"{at},{t:%m/%d/%y %I:%M:%S %p},{at % 9}.5", datetime(2024, 3, 20)),
+            ],
+            "Temp, °C",
+            ("2024-03-20T00:00:00-05:00", "0.5"),
+            40,
+            {"zone": "Etc/GMT+5, as 'Date Time, GMT-05:00' says; --zone takes another"},
+            id="a header that begins with a number sign",
+        ),
+        pytest.param(
+            ["Time (UTC+5:30);v", *steps(40, 60, lambda t, at: f"{t:{ISO}};{at}")],
+            "v",
+            ("2024-03-01T00:00:00+05:30", "0"),
+            40,
+            {"zone": "Asia/Kolkata, as 'Time (UTC+5:30)' says; --zone takes another"},
+            id="half hours of a zone in the name",
+        ),
+        pytest.param(
+            ["MJD,x", *(f"{59000 + at},{at % 7}.5" for at in range(40))],
+            "x",
+            ("2020-05-31T00:00:00", "0.5"),
+            40,
+            {"time": "MJD: modified Julian days, without a zone; --zone gives it one"},
+            id="modified Julian days",
+        ),
+        pytest.param(
+            ["day,date code,v", *(f"2024-01-{at + 1:02d},{70000 + at},{at % 7}.5" for at in range(30))],
+            "v",
+            ("2024-01-01", "0.5"),
+            30,
+            {"other columns of times": None},
+            id="days far ahead are no days of Excel",
+        ),
+        pytest.param(
+            ["time WDIR WSPD", *steps(40, 60, lambda t, at: f"{t:{ISO}} {at * 7 % 360} {at % 9}.5")],
+            "WSPD",
+            ("2024-03-01T00:00:00", "0.5"),
+            40,
+            {},
+            id="directions are forecast last",
+        ),
     ],
 )
 def test_exports_of_odd_programs_are_read(
@@ -757,7 +818,41 @@ def test_exports_of_odd_programs_are_read(
     assert found.time is not None
     rows = [*zip(column(found, found.time), column(found, target), strict=True)]
     assert (found.targets[0], rows[0], found.count, len(rows)) == (target, first, count, count)
-    assert {name: found.said[name] for name in said} == said
+    assert {name: found.said.get(name) for name in said} == said
+
+
+@pytest.mark.parametrize(
+    ("told", "zone"),
+    [
+        ({"utc_offset_seconds": 0, "timezone": "GMT"}, "UTC"),
+        ({"utc_offset_seconds": -18000, "timezone": "America/New_York"}, "Etc/GMT+5"),
+        ({"timezone": "Europe/Oslo"}, "Europe/Oslo"),
+        ({"utc_offset_seconds": 61, "timezone": "here"}, None),
+    ],
+)
+def test_the_zone_in_a_document_is_that_of_its_times(told: dict[str, Any], zone: str | None, tmp_path: Path) -> None:
+    held = {"time": [f"{when:%Y-%m-%dT%H:%M}" for when, _ in hours()], "v": [one for _, one in hours()]}
+    content = json.dumps(told | {"units": {"time": "iso8601", "v": "°C"}, "hourly": held})
+    found = read(tmp_path / "x.json", content)
+    assert (found.zone, found.count) == (zone, 60)
+    assert ("zone" in found.understood) is (zone is not None)
+    assert read(tmp_path / "x.json", content, zone="Europe/Rome").zone == "Europe/Rome"
+
+
+def test_options_undo_what_a_file_is_taken_for(tmp_path: Path) -> None:
+    homes = days(lambda d, at: f"{d},{HALVES}", f"date,{','.join(f'h{at}' for at in range(48))}")
+    assert "--wide makes each a series" in read(tmp_path / "x.csv", homes).said["columns that are hours"]
+    found = read(tmp_path / "x.csv", homes, wide=True)
+    assert [*found.rows()][1] == [f"{DAYS[0]}", "h1", "1.5"]
+    commented = "# station 7\n# time, v\n" + text(lambda t, v: f"{t:{ISO}},{v}", "").decode()
+    found = read(tmp_path / "x.csv", commented, skip=1, header=True)
+    assert (found.names, found.count) == (["time", "v"], 60)
+
+
+def test_cyrillic_text_is_read(tmp_path: Path) -> None:
+    content = text(lambda t, v: f"{t:{ISO}};{v};Москва", "Время;Температура, °C;Город").decode().encode("cp1251")
+    found = read(tmp_path / "x.csv", content)
+    assert (found.names, found.said["encoding"]) == (["Время", "Температура, °C", "Город"], "cp1251")
 
 
 def test_the_25th_hour_of_a_day_needs_a_zone(tmp_path: Path) -> None:
@@ -931,5 +1026,3 @@ def test_numbered_hours_keep_the_local_day(tmp_path: Path) -> None:
         "2023-10-29T02:00:00+01:00",
         "2023-10-29T03:00:00+01:00",
     ]
-    local = read(tmp_path / "x.csv", content, zone="Europe/Madrid", is_local=True)
-    assert column(local, local.time or "")[25:28] == ["2023-10-29T02:00:00"] * 2 + ["2023-10-29T03:00:00"]

@@ -40,6 +40,7 @@ async def inspect(
     series: Text = None,
     wide: bool = False,
     align: Text = None,
+    member: Text = None,
     examples: Annotated[bool, Query(description="Whether rows are examples for a model, not readings.")] = False,
 ) -> Response:
     """Tell how a file is read, as the command `livesvm inspect` does. The file is not stored.
@@ -61,6 +62,7 @@ async def inspect(
         "series": series,
         "wide": wide,
         "align": align,
+        "member": member,
     }
     largest, length = service.settings.dataset_bytes, request.headers.get("content-length", "0")
     if length.isdigit() and int(length) > largest:

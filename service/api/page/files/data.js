@@ -53,6 +53,7 @@ function correction(found, options, again, isOpen) {
     ["Decimal mark", select("decimal", { ".": "point", ",": "comma" })],
     ["Header", select("header", { true: "the first row", false: "none" })],
     ["Lines before the header", h("input", { type: "number", name: "skip", min: "0", step: "1", placeholder: "as found" })],
+    ["File of a zip", text("member", "as found")],
     ["Encoding", text("encoding", "as found")],
     ["Column of times", h("input", { type: "text", name: "time", list: known.id, placeholder: "as found" }), "Or its parts: date+clock."],
     ["Format of times", text("time_format", "as found"), "Such as %d.%m.%Y %H:%M."],
