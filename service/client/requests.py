@@ -538,6 +538,7 @@ def put_dataset(
     target: str | None = None,
     weights: str | None = None,
     key: str | None = None,
+    columns: Literal["auto"] | Sequence[Mapping[str, Any]] | None = None,
     **options: Any,
 ) -> Request[Document]:
     """Store a dataset; a stored dataset with the same name is replaced.
@@ -547,13 +548,15 @@ def put_dataset(
     data : its bytes, or the file that holds them, which is read as it is sent
     format : "npz", "svmlight", "csv" or "parquet"
     target, weights, key : columns of a table that have them, by name or by number from 0; a key names an owner
+    columns : "auto" for a table with words, times and missing cells, or a mapping with name and kind for each column
     options : ``separator``, ``decimal``, ``encoding``, ``skip``, ``header`` of a csv file; what is absent is found
     """
     digest = hashlib.sha256()
     for piece in pieces(data) if isinstance(data, Path) else (data,):
         digest.update(piece)
     headers = {"content-type": DATASET_MEDIA[format], "x-content-sha256": digest.hexdigest()}
-    params = given(target=target, weights=weights, key=key, **options)
+    of_table = columns if columns is None or isinstance(columns, str) else json.dumps([*columns])
+    params = given(target=target, weights=weights, key=key, columns=of_table, **options)
     return Request("PUT", f"/datasets/{name}", document, True, data, headers, params)
 
 

@@ -1,6 +1,6 @@
 """A dataset's arrays as files, which are checked while they are written in pieces, and mapped into memory to be read.
 
-X                       dense: (n, d) float64, row by row
+X                       dense: (n, d) float64, row by row; of a table codes of its cells, NaN where one is missing
 values, columns, starts sparse (CSR): (nnz,) float64, (nnz,) int64, (n + 1,) int64
 y, weights              (n,) float64; for labels that are words, y has indexes into the ``words`` of the description
 keys                    (n, 2) int64: the mark of each row's key, see `marks_of`
@@ -23,6 +23,9 @@ from livesvm.service.models.fields import check_weights
 from livesvm.service.models.row_marks import HALVES, Marks
 from livesvm.service.store.base import StoreDamaged, StoreUnavailable
 from livesvm.solvers.errors import InvalidInput
+from livesvm.solvers.tables.cells import distinct
+from livesvm.solvers.tables.columns import TableColumns, given
+from livesvm.solvers.tables.encoding import MOST_WORDS as MOST_ENCODED
 
 BLOCK = 2**20
 """Numbers that are checked, or bytes that are read, at once."""
@@ -77,6 +80,8 @@ class Sink:
         self._words: dict[str, int] = {}
         self._bytes = 0
         self._last_start = 0
+        self._table: TableColumns | None = None
+        self._values: list[set[float]] = []
         self.width = 0
         self.understood: Document | None = None  #: how a text table was read
 
@@ -92,6 +97,15 @@ class Sink:
         with _after(self._size("X") // max(1, X.shape[1])):
             check_matrix(X, "X")
         self._append("X", X)
+
+    def table(self, codes: Array, columns: TableColumns) -> None:
+        """Write rows of a table that have been turned into numbers (m, p); raises InvalidInput."""
+        self._check_width(codes.shape[1])
+        self._table, self._values = columns, self._values or [set() for _ in columns.each]
+        for at, column in enumerate(columns.each):
+            if column.kind == "category" and len(self._values[at]) < MOST_ENCODED:
+                self._values[at].update(distinct(codes[:, at]).tolist())
+        self._append("X", codes)
 
     def sparse(self, values: Array, columns: Array, counts: Array) -> None:
         """Check and write sparse rows: entries with columns, and the number per row (m,); raises InvalidInput."""
@@ -177,6 +191,7 @@ class Sink:
             "n_stored": self._size("values") if is_sparse else n * self.width,
             "labels": self._told() if "y" in self._columns else None,
             **({"words": list(self._words)} if self._words else {}),
+            **({} if self._table is None else {"columns": self._table.documents(), "n_encoded": self._n_encoded()}),
             "understood": self.understood,
             "has_targets": "y" in self._columns,
             "has_weights": "weights" in self._columns,
@@ -184,6 +199,15 @@ class Sink:
             "bytes": self._bytes,
             "files": {name: column.finished() for name, column in self._columns.items()},
         }
+
+    def _n_encoded(self) -> int:
+        """Return how many features the encoding of the table may have at most."""
+        assert self._table is not None
+        own = {"category": 1, "time": 8}
+        return sum(
+            own.get(column.kind, 2) + min(MOST_ENCODED, len(known))
+            for column, known in zip(self._table.each, self._values, strict=True)
+        )
 
     def _told(self) -> list[str] | list[float] | None:
         if self._words:
@@ -237,6 +261,12 @@ class Arrays:
         parts = tuple(self._mapped(name) for name in ("values", "columns", "starts"))
         return sparse.csr_array(parts, shape=(self.n, self.width))
 
+    @property
+    def columns(self) -> TableColumns | None:
+        """The columns of a table, with codes for rows; None if rows are numbers."""
+        found = self._described.get("columns")
+        return None if found is None else given(found)
+
     def y(self) -> NDArray[Any] | None:
         """Return targets (n,), numbers or words, if there are any."""
         if "y" not in self._described["files"]:
@@ -268,6 +298,11 @@ class Arrays:
             raise StoreUnavailable(f"the data of dataset {self._described['name']} cannot be read: {error}") from error
         if digest.hexdigest() != file["sha256"]:
             raise StoreDamaged(f"{name} of dataset {self._described['name']} does not match its checksum")
+
+
+def memory_of(described: Mapping[str, Any]) -> int:
+    """Return the bytes of a dataset's arrays as a training holds them: the rows of a table are encoded then."""
+    return int(described["bytes"]) + 8 * int(described["n_examples"]) * int(described.get("n_encoded", 0))
 
 
 def blocks(total: int, size: int) -> Iterable[slice]:

@@ -68,6 +68,7 @@ class UploadFormat:
     Parameters
     ----------
     options : those of :class:`.FileOptions` that describe a text table, as far as they are set
+    columns : of a table that keeps words, times and missing cells: "auto", or a mapping for each; None: numbers only
     """
 
     format: Format
@@ -75,6 +76,7 @@ class UploadFormat:
     weights: str | None = None
     key: str | None = None
     options: Mapping[str, Any] | None = None
+    columns: Any = None
 
 
 @dataclass(frozen=True)

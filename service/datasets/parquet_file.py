@@ -37,10 +37,13 @@ def read(path: Path, sink: Sink, asked: Document) -> None:
             for block in table.blocks(min(rows, max(1, MOST_TEXT // (1 + table.text_sizes()[1])))):
                 cells = [[line[j] for line in block] for j in range(len(table.kinds))]
                 for j, column in enumerate(cells):
-                    if None in column:
+                    if None in column and not (columns.are_kept and j in columns.features):
                         raise InvalidInput("is empty", field="body", row=row + column.index(None), column=j)
-                reported = {j: [str(cell) for cell in cells[j]] for j in texts}
-                numbers = [np.zeros(len(block)) if j in texts else np.array(cells[j], float) for j in range(len(cells))]
+                reported: dict[int, list[Any]] = {j: [str(cell) for cell in cells[j]] for j in texts}
+                reported |= {j: cells[j] for j in columns.features if columns.are_kept}
+                numbers = [
+                    np.zeros(len(block)) if j in reported else np.array(cells[j], float) for j in range(len(cells))
+                ]
                 columns.hand_over(np.column_stack(numbers), sink, reported, row)
                 row += len(block)
     except BodyTooLarge as error:
@@ -56,6 +59,6 @@ def _is_text(j: int, name: str, kind: str, columns: Columns) -> bool:
         raise InvalidInput(f"holds {kind}, neither text nor whole numbers", field="key", column=j)
     if j == columns.keys or (j == columns.target and kind == "text"):
         return True
-    if kind not in ("integer", "number"):
+    if kind not in ("integer", "number") and not (j in columns.features and columns.are_kept):
         raise InvalidInput(f"{name[:64]!r} holds {kind}, not numbers", field="body", column=j)
     return False

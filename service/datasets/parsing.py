@@ -45,7 +45,8 @@ def parse(asked: Document, tell: Callable[[Document], None]) -> Document:
 
     Parameters
     ----------
-    asked : ``file``, ``directory``, ``format``, ``target``, ``weights``, ``key``, ``most_bytes``, ``most_features``
+    asked : ``file``, ``directory``, ``format``, ``target``, ``weights``, ``key``, ``columns``, ``most_bytes``,
+        ``most_features``
     """
     if asked["format"] not in TABLES:
         _check_no_columns(asked)
@@ -62,6 +63,8 @@ def parse(asked: Document, tell: Callable[[Document], None]) -> Document:
 
 def _check_no_columns(asked: Document) -> None:
     """Raise InvalidInput if a request names a column, such as that of keys, but the format has no named columns."""
+    if asked.get("columns") is not None:
+        raise InvalidInput("are those of a table, csv or parquet", field="columns")
     for name in ("target", "weights", "key"):
         if asked.get(name) is not None:
             own = "; an npz file has members y, weights and keys" if asked["format"] == "npz" else ""

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from livesvm.service.datasets.arrays import BLOCK, Arrays, Sink, blocks
 from livesvm.service.models.row_marks import Marks, among
+from livesvm.solvers.tables.columns import TableColumns
 
 NO_LIMIT = 2**62
 
@@ -33,7 +34,7 @@ def without(arrays: Arrays, marks: Marks, directory: Path) -> Document | None:
     with Sink(directory, NO_LIMIT, NO_LIMIT) as sink:
         sink.declare(arrays.width)
         for part in blocks(arrays.n, max(1, BLOCK // arrays.width)):
-            _copy_rows(sink, X[part], stays[part])
+            _copy_rows(sink, X[part], stays[part], arrays.columns)
             columns: list[tuple[Any, Callable[[Any], None]]] = [(y, sink.targets), (weights, sink.weigh)]
             for column, take in [*columns, (known, sink.mark)]:
                 if column is not None and stays[part].any():
@@ -47,11 +48,13 @@ def checksum(described: Document) -> str:
     return hashlib.sha256("".join(f"{name}:{file['sha256']}\n" for name, file in files).encode()).hexdigest()
 
 
-def _copy_rows(sink: Sink, X: Any, stays: NDArray[np.bool_]) -> None:
+def _copy_rows(sink: Sink, X: Any, stays: NDArray[np.bool_], columns: TableColumns | None) -> None:
     if not stays.any():
         return
     kept = X[stays]
-    if isinstance(kept, np.ndarray):
+    if columns is not None:
+        sink.table(kept, columns)
+    elif isinstance(kept, np.ndarray):
         sink.dense(kept)
     else:
         sink.sparse(kept.data, kept.indices.astype(np.int64), np.diff(kept.indptr))

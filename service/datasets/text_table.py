@@ -19,6 +19,7 @@ from livesvm.service.files.dialect import FileOptions, Line
 from livesvm.service.models.arrays import targets
 from livesvm.service.models.row_marks import marks_of
 from livesvm.solvers.errors import InvalidInput
+from livesvm.solvers.tables.columns import TableColumns, found_in, given
 
 NUMBERS = 2**19
 """Numbers that are read at once."""
@@ -127,6 +128,11 @@ class Columns:
         named = self._place(asked.get("target") or by_default, "target")
         self.target = last if named is None else named
         self.weights = self._place(asked.get("weights"), "weights")
+        self._asked: Any = asked.get("columns")
+        self._table: TableColumns | None = None
+        self.are_kept = self._asked is not None  #: whether the features are the columns of a table, with any cells
+        if self.are_kept and names is None:
+            raise InvalidInput("need a header, which names them", field="columns")
         roles = [place for place in (self.keys, self.target, self.weights) if place is not None]
         if self.weights is not None and self.weights == self.target:
             raise InvalidInput("cannot be the column of targets too", field="weights")
@@ -139,9 +145,10 @@ class Columns:
     def texts(self, begun: list[list[str]]) -> list[int]:
         """Return which columns hold text, judged by the first row: keys, and targets that are words."""
         are_words = any(row[self.target] and not csv_text.is_number(row[self.target]) for row in begun)
-        return [at for at in (self.keys, self.target if are_words else None) if at is not None]
+        roles = [at for at in (self.keys, self.target if are_words else None) if at is not None]
+        return [*roles, *self.features] if self.are_kept else roles
 
-    def hand_over(self, block: Any, sink: Sink, texts: Mapping[int, Sequence[str]], row: int) -> None:
+    def hand_over(self, block: Any, sink: Sink, texts: Mapping[int, Sequence[Any]], row: int) -> None:
         """Pass rows (m, count), and the cells of text columns, to the sink; raises InvalidInput for a missing key."""
         if self.keys is not None:
             keys = texts[self.keys]
@@ -149,15 +156,32 @@ class Columns:
                 raise InvalidInput("is empty", field="key", row=row + keys.index(""), column=self.keys)
             sink.mark(marks_of(self._salt, keys))
         try:
-            sink.dense(np.ascontiguousarray(block[:, self.features]))
+            if self.are_kept:
+                sink.table(*self._coded({(self._names or ())[j]: texts[j] for j in self.features}, row))
+            else:
+                sink.dense(np.ascontiguousarray(block[:, self.features]))
         except InvalidInput as error:
             if error.column is None:
                 raise
-            raise InvalidInput(error.reason, field="body", row=error.row, column=self.features[error.column]) from None
+            at = self.features[error.column]
+            raise InvalidInput(error.reason, field="body", row=error.row, column=at, name=error.name) from None
         words = texts.get(self.target)
         sink.targets(block[:, self.target] if words is None else _labels(words, row))
         if self.weights is not None:
             sink.weigh(block[:, self.weights])
+
+    def _coded(self, cells: dict[str, Sequence[Any]], row: int) -> tuple[Any, TableColumns]:
+        """Return rows of a table as numbers, and its columns, found in the first rows; raises InvalidInput."""
+        try:
+            if self._table is None:
+                self._table = found_in(cells) if self._asked == "auto" else given(self._asked)
+            if differing := {*self._table.names} ^ cells.keys():
+                reason = f"must name each column of features: {min(differing)[:64]!r} is only in it or the table"
+                raise InvalidInput(reason, field="columns")
+            return self._table.read(cells)[1], self._table
+        except InvalidInput as error:
+            at = None if error.row is None else row + error.row
+            raise InvalidInput(error.reason, field=error.field, row=at, column=error.column, name=error.name) from None
 
     def _place(self, asked: str | None, field: str) -> int | None:
         """Return the column of a name, or of a number from 0; raises InvalidInput."""

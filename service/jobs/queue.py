@@ -21,6 +21,7 @@ from functools import partial
 from math import inf
 from typing import Any
 
+from livesvm.service.datasets.arrays import memory_of
 from livesvm.service.datasets.catalogue import Datasets
 from livesvm.service.errors import (
     JobElsewhere,
@@ -281,7 +282,7 @@ class Jobs:
         """Return the number of shards into which a dataset is cut; raises InvalidInput."""
         wanted: int | None = asked.get("shards")
         if self._sharding is not None and asked.get("solver") == "blocks":  # the others search in one process
-            found = self._sharding.count(described["bytes"]) if wanted is None else wanted
+            found = self._sharding.count(memory_of(described)) if wanted is None else wanted
             return min(found, int(described["n_examples"]))
         if wanted is not None and wanted > 1:
             raise InvalidInput("are held by workers of a Ray cluster (LIVESVM_RAY); here is none", field="shards")
@@ -657,7 +658,7 @@ def _uses(record: JobRecord, directories: Container[str]) -> bool:
 def _named(described: Document) -> Document:
     """Return the part of a dataset's description that a job keeps; the directory shows whether it was replaced."""
     names = ("name", "directory", "sha256", "bytes", "is_sparse", "n_examples", "n_features", "labels", "has_targets")
-    return {name: described[name] for name in names}
+    return {name: described[name] for name in (*names, "n_encoded") if name in described}
 
 
 def _of_data(data: Examples, model: Description) -> int:

@@ -12,7 +12,7 @@ from typing import Literal, get_args
 
 from pydantic import ConfigDict, Field
 
-from livesvm.service.datasets.arrays import MOST_LABELS
+from livesvm.service.datasets.arrays import MOST_LABELS, memory_of
 from livesvm.service.errors import EmptyModel, UnknownDataset
 from livesvm.service.hosting.handle import Description
 from livesvm.service.jobs import plots
@@ -105,9 +105,9 @@ def _needed(asked: Document, now: Description) -> int:
     data = asked.get("dataset")
     if isinstance(data, dict):
         if asked.get("shards", 1) > 1:  # this process holds only the active examples
-            return int(data["bytes"]) + now.cache_mb * MEGABYTE
+            return memory_of(data) + now.cache_mb * MEGABYTE
         several = len(data["labels"] or ()) or MOST_LABELS
-        return (COPIES + max(0, several - 2)) * int(data["bytes"]) + now.cache_mb * MEGABYTE
+        return (COPIES + max(0, several - 2)) * memory_of(data) + now.cache_mb * MEGABYTE
     several = 0 if asked["solver"] not in ("blocks", "fw", "mfw") else max(0, len(now.counts or ()) - 2)
     rows = several * int(now.row_bytes * now.sizes.n_examples)
     return 2 * now.memory + rows + (now.cache_mb * MEGABYTE if asked["solver"] in ("blocks", "fw", "mfw") else 0)

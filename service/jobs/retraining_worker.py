@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -46,7 +46,7 @@ from livesvm.solvers.pu.usmo import usmo
 from livesvm.solvers.runtime.progress import Progress
 from livesvm.solvers.runtime.threads import threads
 from livesvm.solvers.sparse import SparseRows
-from livesvm.solvers.tables.columns import Codes
+from livesvm.solvers.tables.columns import Codes, TableColumns, given
 from livesvm.solvers.tables.encoding import TableEncoding
 
 Document = dict[str, Any]
@@ -238,6 +238,8 @@ def held_back(work: Work, n: int, error: float) -> Document:
 
 def _decisions(predictor: Predictor, X: Any) -> Floats:
     """Return decisions of rows (m, d), dense or CSR; CSR rows are made dense in blocks if the predictor needs it."""
+    if predictor.scale is not None and not isinstance(X, Codes):  # shards hold encoded rows
+        predictor = replace(predictor, scale=None, n_features=None)
     if isinstance(predictor, SparsePredictor | SparsePairsPredictor) or not sparse.issparse(X):
         return predictor.decision_function(X)
     each = max(1, WRITTEN_OUT // X.shape[1])
@@ -389,12 +391,41 @@ def checked_labels(work: Work, y: NDArray[Any], known: NDArray[Any]) -> NDArray[
     return found
 
 
+def table_of(work: Work, found: TableColumns | None) -> tuple[TableColumns | None, list[int]]:
+    """Return the columns that a model learns, and their places among the columns ``found`` in a dataset.
+
+    Raises
+    ------
+    InvalidInput : model and dataset differ in a column's name or kind, or only one of them has columns
+    """
+    asked = work.spec.columns
+    if (asked is None) != (found is None):
+        reason = "holds numbers, and the model has columns; upload it with columns"
+        raise InvalidInput(
+            reason if found is None else 'is a table; it needs a model with columns: "auto"', field="dataset"
+        )
+    if found is None or asked == "auto":
+        return found, [] if found is None else [*range(len(found.each))]
+    wanted, kinds = given(asked), dict(found.kinds)
+    for name, kind in wanted.kinds:
+        if kinds.get(name) != kind:
+            reason = f"has a {kinds[name]} here, the model a {kind}" if name in kinds else "is no column here"
+            raise InvalidInput(reason, field="dataset", column=wanted.names.index(name), name=name)
+    for at, name in enumerate(found.names):
+        if name not in wanted.names:
+            raise InvalidInput("is no column of the model", field="dataset", column=at, name=name)
+    return wanted, [found.names.index(name) for name in wanted.names]
+
+
 def _on_dataset(work: Work, model: LiveL2SVC, how: Document) -> tuple[Training, int, Document]:
     data, reported = Arrays(Path(work.asked["dataset"]["at"]), work.asked["dataset"]["described"]), dict[str, Any]()
     X, y, weights = data.X(), checked_labels(work, np.asarray(data.y()), model.labels_), data.weights()
+    table, places = table_of(work, data.columns)
+    if table is not None:
+        X = Codes.of(X[:, places], None)
     held = work.held_back(data.n)
     if held.any():
         rows, out = np.flatnonzero(~held), np.flatnonzero(held)
-        model.retrain_on(X[rows], y[rows], None if weights is None else weights[rows], **how)
+        model.retrain_on(X[rows], y[rows], None if weights is None else weights[rows], **how, table=table)
         reported = _held_back(work, model, X[out], y[out])
-    return model.retrain_on(X, y, weights, **how, names=data.marks()), data.n, reported
+    return model.retrain_on(X, y, weights, **how, names=data.marks(), table=table), data.n, reported

@@ -102,9 +102,10 @@ class ServedLargeClassifier(LiveL2SVC):
         degree: int = 3,
         coef0: float = 0.0,
         decision_function_shape: str = "ovr",
+        columns: Any = None,
         cache_mb: float = 512,
     ) -> None:
-        super().__init__(C, kernel, gamma=gamma, degree=degree, coef0=coef0, cache_mb=cache_mb)
+        super().__init__(C, kernel, gamma=gamma, degree=degree, coef0=coef0, columns=columns, cache_mb=cache_mb)
         self.decision_function_shape = decision_function_shape
 
     def check_classes(self, y: Targets, most: int, field: str = "y") -> None:

@@ -13,6 +13,7 @@ from livesvm.service.models.labels import check_among
 from livesvm.service.models.spec import ModelSpec
 from livesvm.service.models.tasks import LOSS_PARAMETERS, TASKS, Task
 from livesvm.solvers.errors import InvalidInput
+from livesvm.solvers.estimators.large_window import NO_WINDOW
 from livesvm.solvers.models.base import LiveEstimator
 from livesvm.solvers.sparse import SparseRows, like, stacked
 from livesvm.solvers.tables.columns import Codes, below
@@ -37,6 +38,8 @@ def check_update(spec: ModelSpec, update: Update) -> None:
     """Raise InvalidInput if the model's task cannot apply an update."""
     task = TASKS[spec.task]
     if update.add is not None:
+        if spec.columns is not None and not task.is_exact:
+            raise InvalidInput(NO_WINDOW, field="rows")
         if isinstance(update.add.X, SparseRows) and not task.is_exact:
             raise InvalidInput(f"is sparse; models of task {spec.task} take dense rows, or a dataset", field="X")
         _check_targets(spec, task, update.add.y, "y")

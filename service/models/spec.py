@@ -26,7 +26,6 @@ OPTIONS = {
     "class_weight": None,
     "decision_function_shape": "ovr",
     "scale": "none",
-    "columns": None,
     "components": None,
     "probability": False,
     "target_scale": None,
@@ -199,8 +198,8 @@ class ModelSpec(Request):
     )
     columns: Columns | None = Field(
         default=None,
-        description="Columns of a table, whose examples come as `rows` with names; not for `l2svc`. `auto`: found in "
-        "the first rows. Absent: examples come as numbers, `X`.",
+        description="Columns of a table: examples come as `rows` with names; of `l2svc` in a dataset. `auto`: "
+        "found in the first rows. Absent: examples come as numbers, `X`.",
     )
     components: Components | None = Field(
         default=None,
@@ -274,9 +273,7 @@ class ModelSpec(Request):
         for name, default in OPTIONS.items():
             its_own = name in task.options or (name == "probability" and task.has_labels and task.is_exact)
             if not its_own and getattr(self, name) != default:
-                is_table = name == "columns"
-                reason = f"a model of task {kind} takes numbers only" if is_table else f"is no parameter of {kind}"
-                raise InvalidInput(reason, field=name)
+                raise InvalidInput(f"is no parameter of {kind}", field=name)
         if self.drift_alarms is not None and not self.has_errors:
             raise InvalidInput(f"is no parameter of {kind}", field="drift_alarms")
         if self.columns is not None and self.scale != "none":

@@ -813,8 +813,8 @@ class ModelState:
             now |= {name: getattr(model, f"{name}_") for name in ("epsilon", "target_scale") if name in now}
         if "components" in now:
             now["components"] = model.components_
-        if model.columns is not None and self.is_fitted:
-            now["columns"] = model.columns_.documents()
+        if model.columns is not None and (known := getattr(model, "columns_", None)) is not None:
+            now["columns"] = known.documents()
         if not isinstance(model, LivePUClassifier):
             return now
         estimate = getattr(model, "prior_estimate_", None)

@@ -204,7 +204,7 @@ TASKS: dict[str, Task] = {
         has_free_intercept=False,
         has_classes=True,
         has_labels=True,
-        options={"decision_function_shape": "ovr"},
+        options={"decision_function_shape": "ovr", "columns": None},
         is_exact=False,
         solvers=("blocks", "fw", "mfw"),
     ),

@@ -18,6 +18,8 @@ from livesvm.service.ray.messages import Answer, answered, unpacked
 from livesvm.service.resources.memory import MEGABYTE
 from livesvm.service.store.base import StoreUnavailable
 from livesvm.solvers.runtime.cached import cached_property
+from livesvm.solvers.tables.columns import TableColumns
+from livesvm.solvers.tables.encoding import TableEncoding, fitted
 
 PIECE = 16 * MEGABYTE
 """Bytes that are read and sent at once."""
@@ -30,6 +32,8 @@ class Reader:
 
     def __init__(self, directory: str, described: Document) -> None:
         self._directory, self._described = Path(directory), described
+        self._encoding: TableEncoding | None = None
+        self._places: list[int] = []
 
     def ask(self, what: str, *which: Any) -> bytes:
         """Call the method named ``what``, and return its packed result or error."""
@@ -45,9 +49,22 @@ class Reader:
         marks = self._arrays.marks()
         return None if marks is None else np.array(marks)
 
+    def fit(self, table: TableColumns, places: list[int], counts: Any) -> TableEncoding:
+        """Fit the encoding of a table to the rows with a weight among ``counts`` (n,), and return it.
+
+        ``places`` are those of the columns; :meth:`take` returns encoded rows from now on.
+        """
+        weights = self._arrays.weights()
+        counts = np.flatnonzero(counts if weights is None else counts & (weights > 0))
+        own = np.ones(counts.size) if weights is None else np.array(weights[counts])
+        self._places, self._encoding = places, fitted(table, self._arrays.X()[np.ix_(counts, places)], own)
+        return self._encoding
+
     def take(self, rows: Any) -> Any:
         """Return the features of rows, selected by a slice or by their indexes."""
         found = self._arrays.X()[rows]
+        if self._encoding is not None:
+            return self._encoding.apply(found[:, self._places])
         return np.array(found) if isinstance(found, np.ndarray) else found
 
     @cached_property

@@ -19,9 +19,10 @@ from ray.exceptions import RayError
 from scipy import sparse
 from threadpoolctl import threadpool_limits
 
+from livesvm.service.datasets.arrays import memory_of
 from livesvm.service.errors import WorkerLost
 from livesvm.service.jobs import retraining_worker
-from livesvm.service.jobs.retraining_worker import Trained, Work, checked_labels, error_on, held_back
+from livesvm.service.jobs.retraining_worker import Trained, Work, checked_labels, error_on, held_back, table_of
 from livesvm.service.ray.file_transfer import PIECE, Reading, reading
 from livesvm.service.ray.messages import Answer, answered, packed, unpacked
 from livesvm.service.ray.places import PROCESS_BYTES, WORKER_CORES
@@ -30,6 +31,7 @@ from livesvm.solvers.estimators.large_window import LiveL2SVC
 from livesvm.solvers.estimators.over_shards import OverShards, Sharded
 from livesvm.solvers.frank_wolfe.shard import Preparation, Shard, ShardLost, cut
 from livesvm.solvers.runtime.cached import cached_property
+from livesvm.solvers.tables.columns import given
 
 LOSSES = 8
 """Most lost workers that a retraining replaces."""
@@ -188,16 +190,19 @@ def _joined(address: str) -> Iterator[None]:
 
 def _on_shards(work: Work, model: LiveL2SVC, how: Document) -> tuple[Trained, int, Document]:
     described, count = work.asked["dataset"]["described"], int(work.asked["shards"])
-    n, size = int(described["n_examples"]), int(described["bytes"])
+    n, size = int(described["n_examples"]), memory_of(described)
+    columns = given(described["columns"]) if described.get("columns") else None
+    table, places = table_of(work, columns)
     with reading(work.asked["dataset"]["where"], described) as rows:
         y, weights = rows.ask("columns")
         marks = rows.ask("marks") if described["has_keys"] else None
         labels = checked_labels(work, y, model.labels_)
+        scale = None if table is None else rows.ask("fit", table, places, ~work.held_back(n))
         memory = PROCESS_BYTES + COPIES * size // count
         parts = cut(n, count)
         crew = RayCrew(rows, parts, size // n, memory, work.asked["cluster"]["seconds"])
         data = Sharded(
-            crew, parts, labels, np.ones(n) if weights is None else weights, partial(rows.ask, "take"), marks
+            crew, parts, labels, np.ones(n) if weights is None else weights, partial(rows.ask, "take"), marks, scale
         )
         found, n, reported = _trained(work, model, data, how)
         return found, n, reported | {"shards": count, "lost_shards": crew.losses}

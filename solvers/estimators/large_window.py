@@ -37,7 +37,12 @@ from livesvm.solvers.models.sliding_window import SlidingWindow, next_start, pro
 from livesvm.solvers.robust.settings import Robustness
 from livesvm.solvers.runtime.progress import Progress
 from livesvm.solvers.runtime.types import Floats, Ints
+from livesvm.solvers.tables import encoding
+from livesvm.solvers.tables.columns import TableColumns
+from livesvm.solvers.tables.encoding import TableEncoding
 from livesvm.solvers.validation import Key
+
+NO_WINDOW = "are not learnt by updates here: a model of this task with columns learns from datasets, by retrain"
 
 
 class _NotOffered:
@@ -61,6 +66,7 @@ class LiveL2SVC(LiveEstimator):
     ----------
     C, kernel, gamma, degree, coef0, cache_mb : as in ``FrankWolfeSVC``; ``gamma="scale"`` is of the first training
     classes : the labels that there may be; learned from the data by default
+    columns : those of a table, or "auto"; such a model has no window, and learns from :meth:`retrain_on` alone
 
     Examples
     --------
@@ -91,6 +97,7 @@ class LiveL2SVC(LiveEstimator):
         degree: int = 3,
         coef0: float = 0.0,
         classes: Iterable[Any] | None = None,
+        columns: Any = None,
         cache_mb: float = 512,
     ) -> None:
         keep(self, locals())
@@ -128,6 +135,8 @@ class LiveL2SVC(LiveEstimator):
         decay = validation.positive(decay, "decay")
         if add is not None and validation.is_empty(add[0]) and (add[1] is None or validation.is_empty(add[1])):
             add = None
+        if add is not None and self.columns is not None:
+            raise InvalidInput(NO_WINDOW, field="rows")
         rows = np.empty((0, w.X.shape[1])) if add is None else validation.examples(add[0])
         if w.X.size:
             validation.check_width(rows.shape[1], w.X.shape[1], "X")
@@ -180,6 +189,16 @@ class LiveL2SVC(LiveEstimator):
     def classes_(self) -> NDArray[Any]:
         """The classes of the last training, or before the first training those of the window."""
         return self._labels if self._trained is None else self._trained.classes
+
+    @property
+    def feature_scale_(self) -> TableEncoding | None:
+        """The encoding of a table, as the last training fitted it."""
+        return None if self._trained is None else self._trained.scale
+
+    @property
+    def columns_(self) -> TableColumns | None:  # type: ignore[override]
+        """The columns of a table, as the last training had them."""
+        return None if self.feature_scale_ is None else self.feature_scale_.columns
 
     @property
     def counts(self) -> dict[Any, int]:
@@ -313,21 +332,25 @@ class LiveL2SVC(LiveEstimator):
         progress: Progress | None = None,
         look: Look | None = None,
         names: NDArray[Any] | None = None,
+        table: TableColumns | None = None,
     ) -> Training:
         """Train as :meth:`retrain` does, but on examples ``X``, (n, d) dense or CSR; the window stays as it is.
 
         ``names`` (n, ...) identify the examples; the names of the support vectors are stored with the training.
+        The rows of a ``table`` are codes; an encoding is fitted to them, and is part of the training.
         """
         _, labels = self._with_labels(self._labels, y, X.shape[0], "y")
         weights = validation.sample_weights(sample_weight, X.shape[0])
         counts = np.flatnonzero(weights > 0)
         if counts.size < weights.size:
             X, labels, weights = X[counts], labels[counts], weights[counts]
+        scale = None if table is None else encoding.fitted(table, X, weights)
+        X = X if scale is None else scale.apply(X)
         examples = X, *np.unique(labels, return_inverse=True), weights
         with all_or_nothing(self, self._examples_here):
             found, _, support = self._train(examples, variant, tol, threads, progress, look)
             own = None if names is None else np.asarray(names)[counts[support]]
-            self._trained = self._known()._replace(names=own)
+            self.predict_by(self._known()._replace(names=own, scale=scale))
             return found
 
     def _train(
@@ -373,7 +396,7 @@ class LiveL2SVC(LiveEstimator):
             for name in ("_trained", "C", "kernel", "gamma", "degree", "coef0", "gamma_"):
                 setattr(self, name, getattr(other, name))
             if other._trained is not None:
-                self.n_features_in_ = int(other._trained.X.shape[1])
+                self.n_features_in_ = other._trained.width
             self._examples_here.take_over(other._examples_here)
 
     def _kernel_of(self, X: Any, weights: Floats) -> Kernel:
@@ -389,7 +412,7 @@ class LiveL2SVC(LiveEstimator):
 
     def predict_by(self, trained: Trained) -> None:
         """Use ``trained``, a training on any examples, for predictions from now on; the window stays as it is."""
-        self._trained, self.gamma_, self.n_features_in_ = trained, trained.kernel.gamma, int(trained.X.shape[1])
+        self._trained, self.gamma_, self.n_features_in_ = trained, trained.kernel.gamma, trained.width
         self._examples_here.forget()
 
     # -- answers -------------------------------------------------------------------------------------------------------
@@ -478,4 +501,4 @@ class LiveL2SVC(LiveEstimator):
             return
         kernel = Kernel(self.kernel, self.gamma_, self.degree, self.coef0)
         self._trained = Trained.from_arrays(kernel, arrays, self.window_features)
-        self.n_features_in_ = int(self._trained.X.shape[1])
+        self.n_features_in_ = self._trained.width

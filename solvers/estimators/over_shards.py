@@ -24,6 +24,7 @@ from livesvm.solvers.models.large_predictor import Trained
 from livesvm.solvers.runtime.progress import Progress, steadily
 from livesvm.solvers.runtime.threads import one_blas_thread
 from livesvm.solvers.runtime.types import Floats, Ints
+from livesvm.solvers.tables.encoding import TableEncoding
 
 Mask = NDArray[np.bool_]
 
@@ -38,6 +39,7 @@ class Sharded:
     weights: Floats  #: (n,)
     take: Callable[[Ints], Any]  #: features of rows by their numbers, (k, d), dense or CSR
     names: NDArray[Any] | None = None  #: (n, ...) names of the rows
+    scale: TableEncoding | None = None  #: of a table; its rows are encoded
 
     def each(self, column: NDArray[Any]) -> list[NDArray[Any]]:
         """Split a column (n,) into the parts of the shards."""
@@ -161,4 +163,4 @@ class OverShards:
         gap = max(own.gap.relative for own in found)
         names = None if self._data.names is None else self._data.names[support]
         rows_of = self._data.take(support)
-        return Trained(classes, self._kernel, rows_of, coefficients, R, gap, names=names)
+        return Trained(classes, self._kernel, rows_of, coefficients, R, gap, names=names, scale=self._data.scale)

@@ -18,6 +18,8 @@ from livesvm.solvers.models.pairs_predictor import PairsPredictor
 from livesvm.solvers.models.predictor import Predictor
 from livesvm.solvers.runtime.types import Floats, Ints
 from livesvm.solvers.sparse import as_scipy
+from livesvm.solvers.tables import encoding
+from livesvm.solvers.tables.encoding import TableEncoding
 
 ROWS = 512  #: of X that are prepared at once for decisions, at most
 
@@ -34,6 +36,12 @@ class Trained(NamedTuple):
     age: int = 0  #: how often the known parts of g were updated, see ``frank_wolfe.problem.Known``
     names: Any = None  #: (s,) keys of the support vectors, or (s, ...) other names; None: not known
     origin: Mapping[str, Any] | None = None  #: data that the caller keeps with the training; None: not known
+    scale: TableEncoding | None = None  #: of the rows of a table; X are their features
+
+    @property
+    def width(self) -> int:
+        """How many numbers, or cells of a table, a row has."""
+        return int(self.X.shape[1]) if self.scale is None else self.scale.width
 
     @property
     def pairs(self) -> list[tuple[int, int]]:
@@ -59,6 +67,7 @@ class Trained(NamedTuple):
         }
         found |= {} if self.names is None else {"names": self.names}
         found |= {} if self.origin is None else {"origin": dict(self.origin)}
+        found |= {} if self.scale is None else self.scale.to_arrays()
         if sparse.issparse(self.X):
             parts = {"data": self.X.data, "indices": self.X.indices, "indptr": self.X.indptr}
             return found | {f"support_{name}": part for name, part in parts.items()}
@@ -82,7 +91,8 @@ class Trained(NamedTuple):
         coefficients, R = (np.asarray(arrays[name], np.float64) for name in ("coefficients", "R"))
         classes = exact_labels(arrays["classes"], np.array(arrays["classes"]), "classes")
         gap, age, names = float(arrays["relative_gap"]), int(arrays["age"]), arrays.get("names")
-        return cls(classes, kernel, support, coefficients, R, gap, age, names, arrays.get("origin"))
+        scale = encoding.restored(arrays) if "encoding" in arrays else None
+        return cls(classes, kernel, support, coefficients, R, gap, age, names, arrays.get("origin"), scale)
 
     def predictor(self) -> Predictor | PairsPredictor:
         """Return the frozen predictor: one decision function for two classes, else those of all pairs."""
@@ -93,18 +103,22 @@ class Trained(NamedTuple):
             if not sparse.issparse(examples.values):  # most entries are stored
                 examples, X = None, X.toarray()
         support = np.empty((0, 0)) if examples is not None else np.ascontiguousarray(X.T)
-        width = int(self.X.shape[1])
+        width = self.width
         if self.classes.size == 2:
             rest = support, coefficients[0], float(coefficients[0].sum()), width
             return (
-                Predictor(self.kernel, *rest)
+                Predictor(self.kernel, *rest, scale=self.scale)
                 if examples is None
                 else SparsePredictor(self.kernel, *rest, examples=examples)
             )
         chosen = tuple(np.flatnonzero(row) for row in coefficients)
         rows = tuple(row[some] for row, some in zip(coefficients, chosen, strict=True))
         own = self.kernel, support, chosen, rows, coefficients.sum(axis=1), width, self.classes.size
-        return PairsPredictor(*own) if examples is None else SparsePairsPredictor(*own, examples=examples)
+        return (
+            PairsPredictor(*own, scale=self.scale)
+            if examples is None
+            else SparsePairsPredictor(*own, examples=examples)
+        )
 
 
 @dataclass(frozen=True)

@@ -95,6 +95,30 @@ def test_a_dataset_of_another_front_end_is_retrained_on_whole_and_in_shards(http
     assert (refused.status_code, refused.json()["field"]) == (422, "shards")
 
 
+def test_a_table_is_encoded_alike_whole_and_in_shards(http: Fronts) -> None:
+    first, second = http
+    random = np.random.default_rng(4)
+    plans, ages = random.choice(["gold", "free", "new"], 2000), random.normal(40, 10, 2000).round()
+    left = np.where((plans == "gold") ^ (ages > 42), "yes", "no")
+    cells = zip(plans, ["", *ages[1:]], left, strict=True)
+    lines = [f"{plan},{age},{y}" for plan, age, y in cells]
+    body, media = "\n".join(["plan,age,left", *lines]).encode(), {"content-type": "text/csv"}
+    first.put("/datasets/d?columns=auto", content=body, headers=media).raise_for_status()
+    columns = [{"name": "age"}, {"name": "plan", "kind": "category"}]
+    first.post("/models", json={"id": "table", "task": "l2svc", "columns": columns}).raise_for_status()
+    rows = [{"plan": plan, "age": 30} for plan in ("gold", "free", "other")] + [{"plan": "gold"}]
+    found: list[Any] = []
+    for shards in (1, 2):
+        asked = {"dataset": "d", "tol": 1e-4, "shards": shards, "hold_out": 0.2}
+        job = awaited(second, second.post("/models/table/retrain", json=asked).json()["id"])
+        assert job["state"] == "done", job
+        assert (job["result"].get("shards", 1), job["result"]["held_back"]["accuracy"] > 0.85) == (shards, True)
+        second.post(f"/jobs/{job['id']}/apply", json={}).raise_for_status()
+        found.append(second.post("/models/table/predict", json={"rows": rows}).json()["decision"])
+    np.testing.assert_allclose(found[0], found[1], atol=0.03 * np.abs(found).max())
+    first.delete("/models/table")
+
+
 def test_a_lost_shard_is_started_again_and_workers_go_with_their_job(http: Fronts, cluster: RayCluster) -> None:
     first, _ = http
     X, _ = upload(first, "d")

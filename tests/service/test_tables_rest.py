@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import csv
 import io
 import json
 import pickle
@@ -26,6 +27,8 @@ from pyarrow.feather import write_feather
 from pyarrow.parquet import write_table
 
 from livesvm.service.client import AsyncClient, Client, ServiceProblem
+from livesvm.service.datasets.arrays import Arrays
+from livesvm.service.datasets.parsing import parse
 from livesvm.service.history.replay import together
 from livesvm.service.models.commands import Batch, Command, Edits, Removal, Update
 from livesvm.service.models.examples import WantedExamples, page_of
@@ -35,10 +38,13 @@ from livesvm.service.models.table_rows import checked
 from livesvm.service.models.window import WindowLimits
 from livesvm.solvers import IncrementalSVC
 from livesvm.solvers.errors import InvalidInput
-from livesvm.solvers.tables.columns import Codes
+from livesvm.solvers.estimators.large_window import LiveL2SVC
+from livesvm.solvers.tables.cells import code_of
+from livesvm.solvers.tables.columns import Codes, found_in
 from tests.service.conftest import Make
 from tests.service.process import ServiceProcess
-from tests.support.erasing import keeping
+from tests.support.erasing import bytes_of_directory, keeping
+from tests.support.waiting import until
 
 LIMITS = WindowLimits(10**6, 10**4)
 SPEC: dict[str, Any] = {"columns": "auto", "C": 3.0}
@@ -302,10 +308,9 @@ def test_other_tasks_learn_tables(http: httpx.Client, make: Make, task: str, com
     assert rescaled.json()["resolved"], rescaled.text
 
 
-@pytest.mark.parametrize("spec", [{"task": "l2svc"}, {"scale": "standard"}])
-def test_columns_are_refused_where_there_are_none(http: httpx.Client, spec: Any) -> None:
-    answer = http.post("/models", json={"columns": "auto", **spec})
-    assert (answer.status_code, answer.json()["field"]) == (422, "scale" if "scale" in spec else "columns")
+def test_columns_are_refused_with_a_scale_and_if_one_stands_twice(http: httpx.Client) -> None:
+    answer = http.post("/models", json={"columns": "auto", "scale": "standard"})
+    assert (answer.status_code, answer.json()["field"]) == (422, "scale")
     named = http.post("/models", json={"columns": [{"name": "a"}, {"name": "a"}]}).json()
     assert (named["field"], named["row"]) == ("columns", 1)
 
@@ -708,14 +713,12 @@ def test_both_clients_name_row_and_column_and_nothing_changes(service: ServicePr
         assert client.model(model)["version"] == 1
 
 
-def test_tables_are_learnt_by_updates_and_not_from_datasets(service: ServiceProcess, make: Make) -> None:
+def test_models_of_other_tasks_are_retrained_on_their_window(service: ServiceProcess, make: Make) -> None:
     model = make(**SPEC)
     with Client(service.url) as client:
         client.update(model, ROWS, Y)
         with pytest.raises(ServiceProblem, match="row 0, column 0: 'gold' is not a number"):
             client.put_dataset("words", b"plan,left\ngold,1\nfree,2\n", "csv")
-        with pytest.raises(ServiceProblem, match="task l2svc takes numbers only"):
-            client.create_model(task="l2svc", columns="auto")
         with pytest.raises(ServiceProblem, match="is for models of task l2svc"):
             client.retrain(model, dataset="words")
         before, columns = client.predict(model, PROBE)["decision"], client.model(model)["columns"]
@@ -729,3 +732,131 @@ def test_tables_are_learnt_by_updates_and_not_from_datasets(service: ServiceProc
         for solver in ("usmo", "batch"):
             client.apply(client.wait(client.retrain(pu, solver)["id"])["id"])
             assert client.predict(pu, PROBE)["decision"] == pytest.approx(before, abs=1e-4)
+
+
+KINDS = {"age": "number", "plan": "category", "joined": "time", "vip": "yes-no"}
+OF_TABLE: dict[str, Any] = {"format": "csv", "target": "left", "key": "id", "columns": "auto"}
+
+
+def table(rows: list[Row], y: list[str]) -> bytes:
+    """Return rows as CSV, with gaps, keys "c 0", "c 1", ... in the column "id", and targets in "left"."""
+    out = io.StringIO()
+    lines = csv.DictWriter(out, ["id", "left", *KINDS])
+    lines.writeheader()
+    lines.writerows(row | {"id": f"c {at}", "left": y[at]} for at, row in enumerate(rows))
+    return out.getvalue().encode()
+
+
+def trained(client: Client, model: str, dataset: str, **asked: Any) -> dict[str, Any]:
+    job = client.wait(client.retrain(model, dataset=dataset, tol=1e-5, **asked)["id"])
+    client.apply(job["id"])
+    return dict(job["result"])
+
+
+def by_estimator(rows: list[Row], y: list[str]) -> Any:
+    """Return the decisions of an estimator that learns these rows alone."""
+    known = found_in(rows)
+    model = LiveL2SVC(C=3.0, columns="auto")
+    model.retrain_on(known.read(rows)[1], y, tol=1e-5, table=known)
+    return pytest.approx(model.predictor().decision_function(LOOKED_AT), abs=0.02)
+
+
+LOOKED_AT = [PROBE[0], dict(reversed(PROBE[1].items())), {"plan": "never seen"}, *PROBE[2:]]
+
+
+def test_a_dataset_that_is_a_table_trains_a_model_that_is_asked_by_name(tmp_path: Path) -> None:
+    rows, y = customers(300, 2)
+    rows[7] = rows[7] | {"plan": SECRET}
+
+    def has_secret() -> bool:
+        own = np.float64(code_of(SECRET)).tobytes(), f"{code_of(SECRET):.1f}".encode(), SECRET.encode()
+        return any(one in data for data in bytes_of_directory(tmp_path).values() for one in own)
+
+    with ServiceProcess(tmp_path) as service:
+        with Client(service.url) as client:
+            found = client.put_dataset("t", table(rows, y), **OF_TABLE)
+            assert ({one["name"]: one["kind"] for one in found["columns"]}, found["n_features"]) == (KINDS, 4)
+            for model, columns in (
+                ("found", "auto"),
+                ("given", [{"name": name, "kind": KINDS[name]} for name in reversed(KINDS)]),
+            ):
+                client.create_model(model, task="l2svc", columns=columns, C=3.0)
+                assert trained(client, model, "t", hold_out=0.2)["held_back"]["error"] < 0.3
+                assert client.predict(model, LOOKED_AT)["decision"] == by_estimator(rows, y)
+            shown = {one["name"]: one["kind"] for one in client.model("found")["columns"]}
+            assert shown == KINDS
+            before = client.predict("found", LOOKED_AT)
+            for wrong, name in (({"age": "word"}, "age"), ({"plan": "gold", "agee": 3}, "agee")):
+                with pytest.raises(ServiceProblem) as refused:
+                    client.predict("found", [LOOKED_AT[0], wrong])
+                assert (refused.value.document["row"], refused.value.document["name"]) == (1, name)
+            with pytest.raises(ServiceProblem, match="learns from datasets"):
+                client.update("found", rows[:2], y[:2])
+        service.kill()
+        service.start()
+        with Client(service.url) as client:
+            assert client.predict("found", LOOKED_AT) == before
+            assert has_secret()
+            client.delete_model("given")
+            client.erase_everywhere(["c 7"])
+            until(lambda: not client.model("found")["warnings"])
+            assert client.dataset("t")["n_examples"] == 299
+            del rows[7], y[7]
+            assert client.predict("found", LOOKED_AT)["decision"] == by_estimator(rows, y)
+            assert not has_secret()
+
+
+def test_tables_in_datasets_that_do_not_fit_are_refused(service: ServiceProcess) -> None:
+    plan, age = {"name": "plan", "kind": "category"}, {"name": "age"}
+    refused: list[tuple[bytes, Any, str]] = [
+        (b"plan,age,left\ngold,1,1\nfree,x,2\n", [plan, age], "row 1, column 1.*'x' is no number"),
+        (b"plan,age,left\ngold,1,1\n", [plan], "'age' is only in it or the table"),
+        (b"plan,age,left\ngold,1,1\n", [plan, age, {"name": "more"}], "'more' is only in it or the table"),
+        (b"plan,age,left\ngold,1,1\n", [plan | {"kind": "wood"}, age], "a kind that is none of"),
+        (b"1,2,1\n3,4,2\n", "auto", "need a header"),
+    ]
+    made: list[tuple[Any, str, str]] = [
+        ("auto", "numbers", "upload it with columns"),
+        (None, "words", "needs a model with columns"),
+        ([plan | {"kind": "number"}, age], "words", "has a category here"),
+        ([plan, {"name": "other"}], "words", "no column here"),
+    ]
+    with Client(service.url) as client:
+        for data, columns, words in refused:
+            with pytest.raises(ServiceProblem, match=words):
+                client.put_dataset("refused", data, "csv", columns=columns)
+        with pytest.raises(ServiceProblem, match="those of a table"):
+            client.put_dataset("refused", b"1 1:2\n", "svmlight", columns="auto")
+        client.put_dataset("numbers", b"plan,age,y\n1,2,1\n3,4,-1\n", "csv")
+        client.put_dataset("words", b"plan,age,y\nx,2,1\nz,,-1\n", "csv", columns="auto")
+        assert [one["name"] for one in client.datasets()] == ["numbers", "words"]
+        for columns, dataset, words in made:
+            model = client.create_model(task="l2svc", columns=columns)["id"]
+            job = client.retrain(model, dataset=dataset)["id"]
+            with pytest.raises(ServiceProblem, match=words):
+                client.wait(job)
+            client.delete_model(model)
+        for dataset in ("numbers", "words"):
+            client.delete_dataset(dataset)
+
+
+def test_a_table_of_parquet_is_read_as_one_of_csv(tmp_path: Path) -> None:
+    rows, y = customers(60, 5)
+    frame = pd.DataFrame(rows).assign(joined=lambda own: pd.to_datetime(own["joined"]), left=y)
+    frame.to_parquet(tmp_path / "rows.parquet", index=False)
+    (tmp_path / "rows.csv").write_bytes(table(rows, y))
+    codes = []
+    for format, drop in (("parquet", None), ("csv", "id")):
+        (tmp_path / format).mkdir()
+        asked: dict[str, Any] = {
+            "format": format,
+            "file": str(tmp_path / f"rows.{format}"),
+            "directory": str(tmp_path / format),
+        }
+        asked |= {"target": "left", "key": drop, "columns": "auto", "most_bytes": 10**6, "most_features": 100}
+        described = parse(asked | {"salt": "00"}, lambda _: None)
+        assert {one["name"]: one["kind"] for one in described["columns"]} == KINDS
+        places = [[one["name"] for one in described["columns"]].index(name) for name in KINDS]
+        codes.append(Arrays(tmp_path / format, described | {"name": format}).X()[:, places])
+    np.testing.assert_array_equal(*codes)
+    assert np.isnan(codes[0]).any()

@@ -22,6 +22,9 @@ class Dataset(BaseModel):
     has_weights: bool
     has_keys: bool = Field(default=False, description="Whether erasures find rows by key.")
     understood: dict[str, Any] | None = Field(default=None, description="How a csv file was read: `separator`, ...")
+    columns: list[dict[str, Any]] | None = Field(
+        default=None, description="Of a table that keeps words, times and missing cells: their names and kinds."
+    )
     bytes: int = Field(description="Size of its numbers on the disk.")
     uploaded_bytes: int
     sha256: str = Field(description="Of the upload; after an erasure of rows, of the checksums of its files.")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from datetime import UTC, datetime
 from typing import Annotated, Any
 
@@ -19,6 +20,7 @@ from livesvm.service.datasets.parsing import Format
 from livesvm.service.errors import BodyTooLarge, Unauthorized, UnsupportedMedia
 from livesvm.service.models.fields import MODEL_ID, check_id
 from livesvm.solvers.errors import InvalidInput
+from livesvm.solvers.tables import columns as columns_of
 
 calls = Calls("datasets")
 
@@ -62,6 +64,7 @@ async def put(
     encoding: Text = None,
     skip: Skip = None,
     header: bool | None = None,
+    columns: Annotated[str | None, Query(max_length=2**16, description="Keep a table: `auto`, or JSON.")] = None,
     sha256: Annotated[str | None, Header(alias="x-content-sha256", pattern="^[0-9A-Fa-f]{64}$")] = None,
 ) -> Response:
     """Store a dataset completely or not at all; an earlier dataset of this name is kept until the new one is complete.
@@ -74,6 +77,10 @@ async def put(
     is read as `POST /inspect` reads it, and `understood` says how; the other parameters replace what would be inferred.
     In a problem document, rows and columns are counted from 0, without the header.
 
+    With the parameter `columns` a table may hold words, times and missing cells, and models of task `l2svc` that have
+    `columns` learn from it. It is `auto`, and the first rows decide the kind of each column, or a JSON list as the
+    `columns` of a model. A later cell that does not fit is refused with its row and the name of its column.
+
     The parameter `key` names a column of text or whole numbers that identifies the owner of each row. If examples with
     the key of a row are erased from any model, the dataset's rows with this key are removed. The dataset stores only
     salted hashes of the keys.
@@ -82,7 +89,7 @@ async def put(
     check_name(name)
     options = {"separator": separator, "decimal": decimal, "encoding": encoding, "skip": skip, "header": header}
     options = {option: value for option, value in options.items() if value is not None}
-    asked = UploadFormat(_format(request), target, weights, key, options)
+    asked = UploadFormat(_format(request), target, weights, key, options, _columns(columns))
     expected, largest = request.headers.get("content-length", "0"), service.settings.dataset_bytes
     if expected.isdigit() and int(expected) > largest:
         raise BodyTooLarge(f"the dataset has {expected} bytes, the limit is {largest} (LIVESVM_DATASET_BYTES)")
@@ -120,6 +127,17 @@ def delete(name: DatasetName, service: Parts) -> Response:
     service.models()
     service.datasets.delete(name)
     return Response(status_code=204)
+
+
+def _columns(text: str | None) -> Any:
+    """Return the columns that a query gives, "auto" or a mapping for each; raises InvalidInput."""
+    if text is None or text == "auto":
+        return text
+    try:
+        columns = json.loads(text)
+    except ValueError:
+        raise InvalidInput("must be auto, or a JSON list", field="columns") from None
+    return columns_of.given(columns).documents()
 
 
 def check_name(name: str) -> None:
