@@ -78,9 +78,8 @@ def draw(result: Document, extension: Extension) -> bytes:
     worst = result["suspects"][:DRAWN]
     labels, better = (np.array([one[name] for one in worst], object) for name in ("label", "better"))
     margin, doubt = (np.array([one[name] for one in worst]) for name in ("margin", "doubt"))
-    keys, why = (tuple(one[name] for one in worst) for name in ("key", "why"))
-    age = np.zeros(len(worst), np.int64)
-    found = SuspectedLabels(keys, labels, better, margin, doubt, why, result["method"], age, result["seconds"])
+    keys, age = tuple(one["key"] for one in worst), np.zeros(len(worst), np.int64)
+    found = SuspectedLabels(keys, labels, better, margin, doubt, result["method"], age, result["seconds"])
     with drawing(extension, out := io.BytesIO(), (8, 1.5 + 0.22 * len(worst))) as figure:
         plot.suspected_labels(found, DRAWN, figure.add_subplot())
     return out.getvalue()

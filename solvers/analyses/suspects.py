@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterable
-from dataclasses import dataclass, field, replace
-from typing import Any, Literal, cast
+from dataclasses import dataclass, field
+from typing import Any, Literal, NamedTuple, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,18 +14,22 @@ from livesvm.solvers.analyses.leave_one_out.assessment import held_out_by_class,
 from livesvm.solvers.analyses.leave_one_out.held import OwnParts, held_margins
 from livesvm.solvers.analyses.leave_one_out.models_without import checked
 from livesvm.solvers.errors import InvalidInput
+from livesvm.solvers.kernels.kernel import Kernel
 from livesvm.solvers.models.base import LiveEstimator
 from livesvm.solvers.models.model_view import View, places_of
 from livesvm.solvers.models.pairs_predictor import by_other_class
 from livesvm.solvers.runtime import interrupt
+from livesvm.solvers.runtime.cached import cached_property
 from livesvm.solvers.runtime.html import table_of
 from livesvm.solvers.runtime.progress import Progress, steadily
 from livesvm.solvers.runtime.types import Floats, Ints
+from livesvm.solvers.sparse import Features, columns_of
 from livesvm.solvers.validation import Key
 
 SMALL = 1500  #: examples up to which leave-one-out costs at most three times as much as folds
 MOST_FREE = 0.2  #: share of free examples up to which this holds in larger windows
 NEAREST = 3  #: examples of the better label that are listed with an example
+STEPS = 100  #: of Newton's method at most, of which about eight are needed
 EXPLAINED = 100  #: labels with which they are listed: so many, or all with a negative margin
 
 
@@ -49,9 +53,6 @@ class SuspectedLabels:
         the example. Negative: another label fits better.
     doubt : ndarray of shape (n,)
         Probability that the label is the wrong one of the two, above 0.5 where the margin is negative.
-    why : tuple of tuple of str or int
-        Keys of the three examples of the better label that are nearest by the kernel, the nearest first. None beyond
-        the first 100 where the margin is positive.
     method : str
         "leave_one_out" or "k_fold": which models the margins are by.
     age : ndarray of shape (n,)
@@ -68,11 +69,28 @@ class SuspectedLabels:
     better: NDArray[Any]
     margin: Floats
     doubt: Floats
-    why: tuple[tuple[Key, ...], ...]
     method: Literal["leave_one_out", "k_fold"]
     age: Ints
     seconds: float
+    _steepness: float = field(default=0.0, init=False, repr=False, compare=False)
     _parts: OwnParts | None = field(default=None, init=False, repr=False, compare=False)
+    _near: Neighbours | None = field(default=None, init=False, repr=False, compare=False)
+
+    @cached_property
+    def why(self) -> tuple[tuple[Key, ...], ...]:
+        """Keys of the three examples of the better label that are nearest by the kernel, the nearest first.
+
+        There are none beyond the first 100 where the margin is positive. They are found at the first use, in the window
+        of the ranking; ``head`` finds those of its rows alone.
+        """
+        return self._why(len(self.keys))
+
+    def _why(self, n: int) -> tuple[tuple[Key, ...], ...]:
+        """Return the neighbours of the worst n examples."""
+        if self._near is None or "why" in vars(self):
+            return ((),) * n if self._near is None else self.why[:n]
+        most = min(n, max(EXPLAINED, int((self.margin < 0.0).sum())))
+        return *self._near.nearest(most), *((),) * (n - most)
 
     def head(self, n: int = 10) -> list[dict[str, Any]]:
         """Return the worst labels as rows, which a data frame takes.
@@ -87,8 +105,9 @@ class SuspectedLabels:
         list of dict
             Each with key, label, better, margin, doubt, why and age.
         """
-        *columns, age = (one[:n].tolist() for one in (self.labels, self.better, self.margin, self.doubt, self.age))
-        rows = zip(self.keys[:n], *columns, map(list, self.why[:n]), age, strict=True)
+        keys, arrays = self.keys[:n], (self.labels, self.better, self.margin, self.doubt, self.age)
+        *columns, age = (one[:n].tolist() for one in arrays)
+        rows = zip(keys, *columns, map(list, self._why(len(keys))), age, strict=True)
         return [dict(zip(NAMES, row, strict=True)) for row in rows]
 
     def _repr_html_(self) -> str:
@@ -161,11 +180,11 @@ def suspected_labels(
     if np.count_nonzero(counts) < 2:
         raise InvalidInput("has one class only; add examples of another before labels can be suspected", field="window")
     method: Literal["leave_one_out", "k_fold"] = "leave_one_out" if _is_worth_its_cost(view, before) else "k_fold"
-    keys, old, parts, was = list(view.window.keys), None if before is None else before._parts, None, None
+    keys, old, parts = list(view.window.keys), None if before is None else before._parts, None
     ages = np.zeros(places.size, np.int64)
     with steadily(progress, places.size) as tell:
         if method == "leave_one_out" and not view.shares_costs:
-            ahead, ages, parts, was = held_margins(view, places, keys, old, tell)
+            ahead, ages, parts = held_margins(view, places, keys, old, tell)
         elif method == "leave_one_out":
             ahead = margins_of(left_out(model, np.arange(places.size), tell), places, counts)
         else:
@@ -173,25 +192,24 @@ def suspected_labels(
         margin, better = least(ahead, places)
         order, known = np.argsort(margin, kind="stable"), set(confirmed)
         order = order[[keys[i] not in known for i in order.tolist()]] if known else order
-        worst = order[: max(EXPLAINED, np.count_nonzero(margin[order] < 0.0))]
-        nearest, reach = _nearest(view, places, better, worst, *((None, None) if old is None else (old, was)))
         tell(places.size, places.size)
-    if parts is not None:
-        parts = replace(parts, better=better, nearest=nearest, reach=reach)
     labels = np.asarray(cast(Any, model).classes_)
-    why = [tuple([keys[j] for j in row if j >= 0]) for row in nearest[worst].tolist()]
+    steepness = _steepness(margin, view.window.weights, 0.0 if before is None else before._steepness)
+    columns = view.window.store.columns(view.window.slots) if parts is None else parts.XT
     found = SuspectedLabels(
         tuple(map(keys.__getitem__, order.tolist())),
         labels[places[order]],
         labels[better[order]],
         margin[order],
-        _doubts(margin, view.window.weights)[order],
-        (*why, *((),) * (order.size - worst.size)),
+        _doubts(margin, steepness)[order],
         method,
         ages[order],
         time.perf_counter() - started,
     )
-    vars(found)["_parts"] = parts
+    near = Neighbours(view.window.kernel, columns, keys, places, order, better)
+    vars(found).update(_steepness=steepness, _parts=parts, _near=near)
+    if parts is None:  # kernel values that were given may change, and those of a function take long
+        found.why  # noqa: B018
     return found
 
 
@@ -244,57 +262,54 @@ def _others(places: Ints, n_classes: int) -> Ints:
     return np.arange(n_classes - 1) + (np.arange(n_classes - 1) >= places[:, None])
 
 
-def _nearest(
-    view: View, places: Ints, better: Ints, worst: Ints, old: OwnParts | None, was: Ints | None
-) -> tuple[Ints, Floats]:
-    """Return the places of each example's nearest examples in its ``better`` class, (n, NEAREST), -1 for none, and the
-    distance of the last of these, (n,), only for the examples ``worst`` (m,).
+class Neighbours(NamedTuple):
+    """The window of a ranking as it was, for the examples that explain why a label is in doubt."""
 
-    Those of an earlier ranking are kept where they all stay, and no new example is nearer; ``was`` (n,) are the places
-    of then.
-    """
-    found, reach = np.full((places.size, NEAREST), -1), np.zeros(places.size)
-    if old is not None and was is not None and old.nearest.size:
-        now, then = np.append(np.full(len(old.keys), -1), -1), was[worst]
-        there = np.flatnonzero(was >= 0)
-        now[was[there]] = there
-        near = now[old.nearest[then]]
-        stay = worst[(then >= 0) & (old.better[then] == better[worst]) & (near >= 0).all(axis=1)]
-        found[stay], reach[stay] = now[old.nearest[was[stay]]], old.reach[was[stay]]
-        come = np.flatnonzero(was < 0)
-        if come.size and stay.size:
-            nearer = view.distances(stay, come) <= reach[stay, None]
-            found[stay[(nearer & (places[come] == better[stay, None])).any(axis=1)]] = -1
-        worst = worst[found[worst, 0] < 0]
-    for label in np.unique(better[worst]):
-        members, others = worst[better[worst] == label], np.flatnonzero(places == label)
-        most = min(NEAREST, others.size)
-        for part in interrupt.parts(members.size, others.size * (view.window.width or 1)):
-            distances = view.distances(members[part], others)
-            near = np.argpartition(distances, most - 1, axis=1)[:, :most]
-            for i, row, far in zip(members[part], near, np.take_along_axis(distances, near, axis=1), strict=True):
-                nearest = np.lexsort((row, far))
-                found[i, :most], reach[i] = others[row[nearest]], far[nearest[-1]]
-    return found, reach
+    kernel: Kernel
+    XT: Features
+    keys: list[Key]
+    places: Ints  #: (n,) class numbers
+    order: Ints  #: (m,) the examples of the ranking
+    better: Ints  #: (n,) classes
+
+    def nearest(self, count: int) -> list[tuple[Key, ...]]:
+        """Return the keys of the nearest examples in the better class for the first ``count`` of the ranking."""
+        worst, kernel, X = self.order[:count], self.kernel, columns_of(self.XT)
+        squares, found = kernel.diagonal(X), dict[int, tuple[Key, ...]]()
+        for label in np.unique(self.better[worst]):
+            members, others = np.flatnonzero(self.better[worst] == label), np.flatnonzero(self.places == label)
+            most, XT = min(NEAREST, others.size), columns_of(X[others])
+            for part in interrupt.parts(members.size, others.size * X.shape[1]):
+                distances = squares[others] - 2.0 * kernel.matrix(X[worst[members[part]]], XT)
+                near = np.sort(np.argpartition(distances, most - 1, axis=1)[:, :most], axis=1)
+                nearest = np.argsort(np.take_along_axis(distances, near, axis=1), axis=1, kind="stable")
+                rows = others[np.take_along_axis(near, nearest, axis=1)].tolist()
+                keys = [tuple(map(self.keys.__getitem__, row)) for row in rows]
+                found.update(zip(members[part].tolist(), keys, strict=True))
+        return list(map(found.__getitem__, range(count)))
 
 
-def _doubts(margin: Floats, weights: Floats) -> Floats:
-    """Return 1 - p (n,), p = 1 / (1 + exp(-a margin)), with ``a`` fitted to a share (W + 1) / (W + 2) of right labels.
+def _steepness(margin: Floats, weights: Floats, start: float) -> float:
+    """Return the ``a`` of ``_doubts`` that fits margins (n,) best to a share (W + 1) / (W + 2) of right labels.
 
     W is the sum of all weights. This is Platt's sigmoid without an intercept; as in [Platt 1999] the share below 1
-    keeps ``a`` finite if all margins are positive. A negative ``a`` becomes 0, so that each doubt is 0.5.
+    keeps ``a`` finite if all margins are positive. A negative ``a`` becomes 0, so that each doubt is 0.5. The slope of
+    the likelihood falls ever less steeply, so Newton's steps from any ``start`` end left of ``a``, and never pass it.
     """
-    from scipy.optimize import brentq  # takes long to load, and a service may never need it
-    from scipy.special import expit
+    share, scale = (weights.sum() + 1.0) / (weights.sum() + 2.0), max(np.abs(margin).max(), np.finfo(np.float64).tiny)
+    x = margin / scale
+    once, a = weights * x, start * scale
+    twice = once * x
+    for _ in range(STEPS):
+        t = np.tanh(0.5 * a * x)  # 2 p - 1
+        now, a = a, max(0.0, a + (once @ (share - 0.5 - 0.5 * t)) / max(0.25 * (twice @ (1.0 - t * t)), 1e-300))
+        if abs(a - now) <= 1e-9 * a:  # the next step is the square of that
+            break
+    return float(a / scale)
 
-    share = (weights.sum() + 1.0) / (weights.sum() + 2.0)
-    scaled = margin / max(np.abs(margin).max(), np.finfo(np.float64).tiny)
 
-    def slope(a: float) -> float:
-        return float(weights @ (scaled * (share - expit(a * scaled))))
+def _doubts(margin: Floats, steepness: float) -> Floats:
+    """Return 1 - p (n,), p = 1 / (1 + exp(-steepness margin))."""
+    from scipy.special import expit  # takes long to load, and a service may never need it
 
-    top = 1.0
-    while slope(top) > 0.0 and top < 1e12:
-        top *= 4.0
-    a = brentq(slope, 0.0, top) if slope(0.0) > 0.0 > slope(top) else 0.0
-    return np.asarray(expit(-a * scaled))
+    return np.asarray(expit(-steepness * margin))

@@ -90,14 +90,6 @@ class View:
         """Return the present decisions for examples of the window, (m,), or with several classes (m, pairs)."""
         return np.asarray(self.window.predictor().decision_function(self.window.X[places]))
 
-    def distances(self, places: Ints, others: Ints) -> Floats:
-        """Return the distances (m, r) between the window's examples ``places`` and ``others`` in the kernel's space."""
-        store, slots = self.window.store, self.window.slots
-        X, Z = store.features(slots[places]), store.features(slots[others])
-        own, kernel = store.kernel.diagonal(X), store.kernel
-        squares = own[:, None] + kernel.diagonal(Z) - 2.0 * kernel.matrix(X, store.columns(slots[others]))
-        return np.asarray(np.sqrt(np.maximum(squares, 0.0)))
-
     @property
     def pairs(self) -> list[Two]:
         """The pairs of class numbers if there are more than two classes; else an empty list."""
@@ -121,7 +113,7 @@ class View:
     @property
     def both_there(self) -> list[Two]:
         """The pairs of classes in which each class has examples."""
-        there = set(self.window.y.tolist())
+        there = set(self.window.y.tolist()) if self.pairs else set()
         return [two for two in self.pairs if there.issuperset(two)]
 
     @property

@@ -222,7 +222,7 @@ def leave_at_hand(state: PathState, indices: Ints) -> Floats:
     solving, size, n = Solve(own), int(state.factor.size[0]), state.n_slots
     solving.begin(n, NO_EXAMPLES, indices[:1], NO_EXAMPLES, NO_CHANGES)
     w, s = solving.opened()
-    s.now[0].whole, s.now[0].trusted = FEW if n <= SMALL else 0, TRUSTED
+    s.now[0].trusted = TRUSTED
     found, models, starts = np.full(indices.size, np.nan), np.empty((indices.size, n + 1)), np.arange(indices.size + 1)
     R = state.factor.R[:size, :size]
     _leave_portion(w, s, NO_BATCH, R, indices, starts, np.full(indices.size, state.total), models, found)

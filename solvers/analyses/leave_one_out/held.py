@@ -9,7 +9,7 @@ coefficient, as both reach 0 together.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from itertools import repeat
 from typing import Any, NamedTuple
 
@@ -23,7 +23,7 @@ from livesvm.solvers.models.model_view import View
 from livesvm.solvers.problem.state import are_free
 from livesvm.solvers.runtime.cached import cached_property
 from livesvm.solvers.runtime.types import Floats, Ints
-from livesvm.solvers.sparse import SparseRows, as_scipy
+from livesvm.solvers.sparse import Features, SparseRows, as_scipy
 from livesvm.solvers.validation import Key
 
 SAME = 1e-9  #: relative difference of two sums of features below which the features are the same
@@ -32,12 +32,13 @@ RENEWED = 0.5  #: share of a problem's examples with influence beyond which all 
 
 @dataclass(frozen=True)
 class OwnParts:
-    """The own parts of a window's examples, with what shows whether an example is still the same, and its neighbours.
+    """The own parts of a window's examples, with what shows whether an example is still the same.
 
     Columns of (n, n_classes - 1) are for the other classes in order.
     """
 
     kernel: Kernel
+    XT: Features  #: as kernels expect them
     classes: NDArray[Any]
     keys: list[Key]
     places: Ints  #: (n,) class numbers
@@ -46,9 +47,6 @@ class OwnParts:
     own: Floats  #: (n, n_classes - 1) by how much each example raises its margin; NaN: not known
     beta: Floats  #: (n, n_classes - 1) sizes of the coefficients at that time
     age: Ints  #: (n, n_classes - 1) rankings since that time
-    better: Ints = field(default_factory=lambda: np.empty(0, np.int64))  #: (n,) classes of ``nearest``
-    nearest: Ints = field(default_factory=lambda: np.empty((0, 0), np.int64))  #: (n, m) places, -1: none
-    reach: Floats = field(default_factory=lambda: np.empty(0))  #: (n,) distance of the last of these
 
     @cached_property
     def place_of(self) -> dict[Key, int]:
@@ -77,11 +75,11 @@ def _problems(view: View, places: Ints) -> Iterator[ClassPair]:
 
 def held_margins(
     view: View, places: Ints, keys: list[Key], before: OwnParts | None, tell: Callable[[int, int], None]
-) -> tuple[Floats, Ints, OwnParts | None, Ints]:
-    """Return margins without each example, (n, n_classes - 1), and their ages, own parts and places in ``before``.
+) -> tuple[Floats, Ints, OwnParts | None]:
+    """Return margins without each example, (n, n_classes - 1), and their ages and own parts.
 
     The age (n,) is that of the oldest own part, in rankings; it is -1 if no path was followed, as none can put the
-    label in doubt. The place (n,) is -1 for an example that is new.
+    label in doubt.
 
     The losses of an example must not depend on which examples the window holds, and each pair of classes must have a
     free example. Own parts are None for a kernel of which features do not tell whether two examples are the same.
@@ -95,8 +93,8 @@ def held_margins(
         ahead[at], beta[at] = signs * e.f[slots], np.abs(e.beta[slots])
         costs[at] = e.levels[slots, 0] - e.levels[slots, 1]
         counts[at] = (beta[at] != 0.0) | are_free(e.segment[slots])
-    kernel, was = view.window.kernel, np.full(n, -1)
-    marks = _marks(view) if kernel.gram is None and not isinstance(kernel, FunctionKernel) else None
+    kernel, XT = view.window.kernel, view.window.store.columns(view.window.slots)
+    marks = _marks(XT) if kernel.gram is None and not isinstance(kernel, FunctionKernel) else None
     own, then, age = np.full(shape, np.nan), beta.copy(), np.zeros(shape, np.int64)
     is_known = before is not None and view.robustness is None and before.kernel == kernel
     if marks is not None and before is not None and is_known and np.array_equal(before.classes, classes):
@@ -124,8 +122,8 @@ def held_margins(
     margins = ahead - np.where(counts & ~is_open, shrunk, 0.0)
     ages = np.where(counts & ~is_open, age, 0).max(axis=1)
     ages[is_open.any(axis=1) & (ages == 0) & (margins.min(axis=1) > 0.0)] = -1
-    parts = None if marks is None else OwnParts(kernel, classes, keys, places, marks, costs, own, then, age)
-    return margins, ages, parts, was
+    parts = None if marks is None else OwnParts(kernel, XT, classes, keys, places, marks, costs, own, then, age)
+    return margins, ages, parts
 
 
 def _most_own(view: View) -> float:
@@ -139,9 +137,7 @@ def _most_own(view: View) -> float:
     return 4.0 * float(view.window.diagonal.max())
 
 
-def _marks(view: View) -> Floats:
+def _marks(XT: Features) -> Floats:
     """Return a sum of each example's features with irregular weights, (n,), which tells two examples apart."""
-    XT = view.window.store.columns(view.window.slots)
-    width = view.window.store.n_features
-    weights = np.sin(np.arange(1.0, width + 1.0) ** 2)
+    weights = np.sin(np.arange(1.0, XT.shape[1 if isinstance(XT, SparseRows) else 0] + 1.0) ** 2)
     return np.asarray(as_scipy(XT) @ weights if isinstance(XT, SparseRows) else weights @ XT)
