@@ -1147,14 +1147,7 @@ class LiveEstimator(Fitted):
             self.robust_ = Robustness(*np.asarray(arrays["robust"], np.float64).tolist())
         losses = self._conditional(targets, weights, np.asarray(arrays["sides"], np.int8), None, self.robust_)
         total = self._total_per_weight() * float(weights.sum())
-        try:
-            window.restore(arrays, losses, total)
-        except NotOptimal:  # perhaps it was kept before there were centers, when more was accepted than is now
-            center = None if "center" in arrays else self._center_of(validation.plain_features(arrays["X"]))
-            if center is None:
-                raise
-            window = self._window_with(float(arrays["gamma"]), center)
-            window.restore(arrays, losses, total)
+        window.restore(arrays, losses, total)
         self._take_over(window)
         self.n_features_in_ = window.width if scale is None else scale.width
 
