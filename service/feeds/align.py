@@ -1,4 +1,4 @@
-"""Readings at any time, put on the grid of a feed's interval.
+"""Readings at any time, put on a regular grid: those of a feed as they come, and those of a file when it is read.
 
 The grid is that of the clock: hours begin at full hours, days at midnight of the feed's time zone, weeks on Mondays,
 months on their first day. With "nearest" a reading gets the nearest time of the grid. With "mean" and "last" all
@@ -8,13 +8,40 @@ interval begins, and the last reading at the time at which it ends.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any, Literal, NamedTuple
+import math
+from collections import Counter
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from dataclasses import replace
+from datetime import datetime, timedelta, timezone
+from itertools import islice, pairwise
+from operator import itemgetter
+from typing import Any, Literal, NamedTuple, get_args
 
+from livesvm.service.feeds import interval, times
 from livesvm.service.feeds.interval import Every
+from livesvm.solvers.errors import InvalidInput
 
 Align = Literal["nearest", "mean", "last"]
 Given = tuple[float | None, ...]
+Line = list[str]
+METHODS: tuple[Align, ...] = get_args(Align)
+GRIDS = tuple(
+    interval.duration(one)
+    for one in (
+        *("1s", "2s", "5s", "10s", "15s", "20s", "30s", "1min", "2min", "3min", "5min", "10min", "15min", "20min"),
+        *("30min", "1h", "2h", "3h", "4h", "6h", "8h", "12h", "1d", "1w", "1mo", "3mo", "1y"),
+    )
+)
+"""Intervals that grids of irregular times have."""
+FINE = 10.0
+"""Seconds above which intervals are whole seconds."""
+FILLED = 0.75
+"""Share of the intervals of a grid that have a reading."""
+FIRST = 1000
+"""Times that show the interval."""
+BLOCK = 10_000
+"""Number of rows that are read at a time."""
+_Slot = tuple[float, str, list[tuple[float, Line]]]  #: the time of the grid, as number and text, distances and rows
 
 
 class OpenInterval(NamedTuple):
@@ -63,3 +90,129 @@ def grid_time(time: float, every: Every, align: Align) -> float:
         return begin
     following = every.floor(every.after(begin, 1))
     return following if align == "last" or following - time <= time - begin else begin
+
+
+def parsed(given: str) -> tuple[Align, Every | None]:
+    """Return the method and the interval of an option such as ``mean`` or ``mean:1h``; raises InvalidInput."""
+    method, colon, every = given.partition(":")
+    found = interval.duration(every) if colon else None
+    if method not in METHODS:
+        reason = f"is none, {', '.join(METHODS)}, also with an interval, as in mean:1h, not {given[:32]!r}"
+        raise InvalidInput(reason, field="--align")
+    return method, found
+
+
+def interval_of(times: Sequence[float], of_target: Sequence[float]) -> tuple[Every, int, int]:
+    """Return the interval of ascending times, how many steps are no multiple of it, and how many are longer.
+
+    Parameters
+    ----------
+    of_target : those of the times, more than one, that have a value of the target
+    """
+    every = interval.found_in(of_target[:FIRST])
+    if every.seconds > FINE and every.seconds != round(every.seconds):
+        every = replace(every, seconds=float(round(every.seconds)))
+    steps = [every.between(one, other) for one, other in pairwise(times)]
+    return every, sum(abs(step - round(step)) > 0.1 or step < 0.5 for step in steps), sum(step > 1.5 for step in steps)
+
+
+def grid_of(times: Sequence[float], of_target: Sequence[float]) -> tuple[Align, Every] | None:
+    """Return the grid for times that keep to none: "nearest" if most keep to one, or else "mean"; None if all do.
+
+    The grid of means is the finest of which three of four intervals have a reading.
+    """
+    every, off, _ = interval_of(times, of_target)
+    counted = sum(round(every.between(one, other)) for one, other in pairwise(times))
+    drift = abs(every.between(times[0], times[-1]) - counted)
+    if not off and (every.months or every.seconds < FINE or drift < interval.OFF):
+        return None
+    steps = [every.between(one, other) for one, other in pairwise(of_target)]
+    if sum(abs(step - round(step)) <= interval.OFF and step > 0.5 for step in steps) >= 0.8 * len(steps):
+        near = min(GRIDS, key=lambda grid: abs(grid.approximate_seconds() - every.approximate_seconds()))
+        is_near = abs(near.approximate_seconds() / every.approximate_seconds() - 1) < 0.03
+        grid = near if is_near else every
+        methods: tuple[Align, Align] = ("nearest", "mean")  # readings at half past the grid are nearest to two
+        return max(methods, key=lambda how: len({grid_time(time, grid, how) for time in of_target})), grid
+    for grid in GRIDS:
+        count = grid.between(of_target[0], of_target[-1])
+        if len(of_target) >= FILLED * count and len({grid.floor(time) for time in of_target}) >= FILLED * count:
+            return "mean", grid
+    return "mean", GRIDS[-1]
+
+
+def aligned(
+    rows: Callable[[], Iterator[Line]],
+    method: Align,
+    every: Every,
+    columns: tuple[int, int | None, Collection[int]],
+    counts: Counter[str],
+) -> Iterator[Line]:
+    """Yield a row for each series and each interval that has readings, in the order of the rows.
+
+    ``nearest`` moves each reading to the nearest time of the grid. ``mean`` averages the readings from a time of the
+    grid to the next one. ``last`` takes the last reading up to a time of the grid. Each column takes its own readings,
+    without empty cells. With ``mean`` and ``last``, a series ends with its last complete interval, so that later rows
+    of a growing file change no row. Whole days begin at midnight of the times' own UTC offset.
+
+    Parameters
+    ----------
+    columns : positions of the time, of the series if there are several, and of the numbers
+    counts : receives the numbers of readings that were "moved", "joined with others" and "left out"
+    """
+    time, series, numbers = columns
+    open_slots, source = dict[str, _Slot](), rows()
+    while block := [*islice(source, BLOCK)]:
+        stamps, _ = times.column([row[time] for row in block], "time")
+        for row, stamp in zip(block, stamps, strict=True):
+            offset = _offset(row[time]) if stamp.zoned and every.seconds % interval.DAY == 0 else 0.0
+            grid = replace(every, zone=timezone(timedelta(seconds=offset)))
+            slot = grid_time(stamp.seconds, grid, method)
+            counts["moved"] += stamp.seconds != slot
+            name = "" if series is None else row[series]
+            held = open_slots.get(name)
+            if held is None or held[0] != slot:
+                if held is not None:
+                    yield _joined(held, method, time, numbers)
+                held = open_slots[name] = slot, _written(slot, offset, stamp.zoned), []
+            else:
+                counts["joined with others"] += 1
+            held[2].append((abs(stamp.seconds - slot), row))
+    for held in open_slots.values():
+        if method == "nearest" or (method == "last" and held[2][-1][0] == 0):
+            yield _joined(held, method, time, numbers)
+        else:
+            counts["left out, as their interval is not complete"] += len(held[2])
+
+
+def _offset(cell: str) -> float:
+    """Return the UTC offset of a time with a zone, in seconds."""
+    try:
+        return (datetime.fromisoformat(cell).utcoffset() or timedelta()).total_seconds()
+    except ValueError:  # seconds since 1970
+        return 0.0
+
+
+def _written(seconds: float, offset: float, zoned: bool) -> str:
+    when = interval.moment(seconds, timezone(timedelta(seconds=offset)))
+    return (when if zoned else when.replace(tzinfo=None)).isoformat()
+
+
+def _joined(slot: _Slot, method: Align, time: int, numbers: Collection[int]) -> Line:
+    """Return the row of an interval."""
+    _, when, found = slot
+    if method == "nearest":
+        found = sorted(found, key=itemgetter(0), reverse=True)
+    columns = enumerate(zip(*(row for _, row in found), strict=True))
+    joined = [_cell(cells, method == "mean" and at in numbers) for at, cells in columns]
+    joined[time] = when
+    return joined
+
+
+def _cell(cells: Sequence[str], is_mean: bool) -> str:
+    there = [cell for cell in cells if cell]
+    if not is_mean or len(there) < 2:
+        return there[-1] if there else ""
+    try:
+        return f"{math.fsum(map(float, there)) / len(there):.12g}"
+    except ValueError:
+        raise InvalidInput(f"{', '.join(there)[:64]} are not all numbers; say --missing", field="rows") from None

@@ -17,7 +17,7 @@ from itertools import groupby, islice, pairwise, repeat
 from pathlib import Path
 from typing import Any
 
-from livesvm.service.feeds import alignment, file_times, frequencies, interval, times
+from livesvm.service.feeds import align, file_times, frequencies, interval, times
 from livesvm.service.feeds.align import Align
 from livesvm.service.feeds.file_times import TimeFormat
 from livesvm.service.files import dialect, documents, raw_tables
@@ -689,14 +689,14 @@ class _Reader:
 
     def _align(self, found: InspectedTable, wanted: str) -> None:
         """Replace the rows of a table by rows on a regular grid; raises InvalidInput."""
-        method, every = alignment.parsed(wanted)
+        method, every = align.parsed(wanted)
         every = every or self.every
         if found.time is None or every is None:
             raise InvalidInput(f"needs times and an interval, as in {method}:1h", field="--align")
         names, counts = found.names, Counter[str]()
         places = names.index(found.time), None if found.series is None else names.index(found.series)
         columns = (*places, {names.index(name) for name in found.numbers if name in names})
-        work = partial(alignment.aligned, found.rows, method, every, columns)
+        work = partial(align.aligned, found.rows, method, every, columns)
         found.count = sum(1 for _ in work(counts))
         found.rows = lambda: work(Counter[str]())
         told = [f"{count} {what}" for what, count in counts.items() if count]
@@ -974,8 +974,8 @@ class _Reader:
             (one, one) if _grid(of_target) == "mean" and _grid(one) is None else (one, of_target)
             for one, of_target in own
         ]
-        of_each = [alignment.grid_of(one, of_target) for one, of_target in own if len(one) > 2]
-        self.every, off, gaps = alignment.interval_of(*own[0])
+        of_each = [align.grid_of(one, of_target) for one, of_target in own if len(one) > 2]
+        self.every, off, gaps = align.interval_of(*own[0])
         grids = [one for one in of_each if one is not None]
         self.grid = max(grids, key=lambda one: (one[1].approximate_seconds(), one[0]), default=None)
         shown = f"{self.grid[1] if self.grid and self.grid[0] == 'nearest' else self.every}"
@@ -1014,5 +1014,5 @@ def _are_hours(cells: set[str]) -> bool:
 
 def _grid(times: Sequence[float]) -> str | None:
     """Return how times would be put on a grid; None if they keep to an interval."""
-    found = alignment.grid_of(times, times) if len(times) > 2 else None
+    found = align.grid_of(times, times) if len(times) > 2 else None
     return None if found is None else found[0]

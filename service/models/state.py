@@ -280,7 +280,7 @@ class ModelState:
             update = self._settled(update, update.edits)
         if not is_known:
             self._check_labels(update, most_classes)
-        if self.estimator.components_ is not None:
+        if model.components is not None and model.components_ is not None:
             limits = limits.of_bounded_rank
         return self._checked(self.window.plan(update, limits, now, request))
 
@@ -811,7 +811,7 @@ class ModelState:
         now = {name: getattr(model, name) for name in CHANGEABLE if name in self._made}
         if isinstance(model, LiveSVR):
             now |= {name: getattr(model, f"{name}_") for name in ("epsilon", "target_scale") if name in now}
-        if "components" in now:
+        if now.get("components") is not None:
             now["components"] = model.components_
         if model.columns is not None and (known := getattr(model, "columns_", None)) is not None:
             now["columns"] = known.documents()

@@ -137,6 +137,7 @@ LOSS_PARAMETERS: dict[str, dict[str, Any]] = {
 }
 """The parameters of each loss of regression, with their defaults."""
 
+_OF_FEATURES: dict[str, Any] = {"scale": "none", "columns": None, "components": None}
 TASKS: dict[str, Task] = {
     "svc": Task(
         ServedClassifier,
@@ -146,13 +147,7 @@ TASKS: dict[str, Task] = {
         "share of wrong labels",
         has_classes=True,
         has_labels=True,
-        options={
-            "class_weight": None,
-            "decision_function_shape": "ovr",
-            "scale": "none",
-            "columns": None,
-            "components": None,
-        },
+        options={"class_weight": None, "decision_function_shape": "ovr", **_OF_FEATURES},
         is_changeable=True,
         tuned_by="C",
     ),
@@ -163,7 +158,7 @@ TASKS: dict[str, Task] = {
         _value,
         "mean absolute error",
         has_values=True,
-        options={"scale": "none", "columns": None, "components": None, "target_scale": "none"},
+        options={**_OF_FEATURES, "target_scale": "none"},
         is_changeable=True,
         tuned_by="C",
     ),
@@ -176,7 +171,7 @@ TASKS: dict[str, Task] = {
         check_validation=_check_validated,
         has_free_intercept=False,
         has_cost=False,
-        options={"scale": "none", "columns": None, "components": None},
+        options=_OF_FEATURES,
         is_changeable=True,
         walks=("nu", 0.01, 1.0),
     ),
@@ -189,7 +184,7 @@ TASKS: dict[str, Task] = {
         has_free_intercept=False,
         has_classes=True,
         has_thresholds=True,
-        options={"scale": "none", "columns": None, "components": None},
+        options=_OF_FEATURES,
         is_changeable=True,
         tuned_by="lam",
         solvers=("usmo", "batch"),

@@ -385,7 +385,7 @@ class LiveEstimator(Fitted):
             seconds = time.perf_counter() - started
             report = self._report(trace, change.adding, change.leaving, len(change.changing), seconds)
             self._note(report, change if is_judged else None)
-            if self.components_ is not None and self._outgrew_landmarks():
+            if isinstance(self.feature_scale_, Nystroem) and self._outgrew_landmarks():
                 report = self._with_more_landmarks(report)
             if self._record is not None and (edits.relabel or not is_judged):
                 self._record.window = None  # it is counted again
@@ -557,8 +557,7 @@ class LiveEstimator(Fitted):
             self._take_over(window)
         if self.feature_scale_ is not None:
             self._keep_as_they_came(came, change)
-        is_wider = self.components_ is not None or self.columns is not None  # in the window than rows are
-        self.n_features_in_ = self.feature_scale_.width if is_wider else window.width
+        self.n_features_in_ = window.width if self.feature_scale_ is None else self.feature_scale_.width
         return change, trace
 
     def _weigh_without(self, key: Key) -> int:
@@ -1148,14 +1147,7 @@ class LiveEstimator(Fitted):
             self.robust_ = Robustness(*np.asarray(arrays["robust"], np.float64).tolist())
         losses = self._conditional(targets, weights, np.asarray(arrays["sides"], np.int8), None, self.robust_)
         total = self._total_per_weight() * float(weights.sum())
-        try:
-            window.restore(arrays, losses, total)
-        except NotOptimal:  # perhaps it was kept before there were centers, when more was accepted than is now
-            center = None if "center" in arrays else self._center_of(validation.plain_features(arrays["X"]))
-            if center is None:
-                raise
-            window = self._window_with(float(arrays["gamma"]), center)
-            window.restore(arrays, losses, total)
+        window.restore(arrays, losses, total)
         self._take_over(window)
         self.n_features_in_ = window.width if scale is None else scale.width
 

@@ -227,6 +227,8 @@ def well_formed() -> Iterator[None]:
         yield
     except Malformed as error:
         raise MalformedBody(f"{'the body' if error.field == 'body' else error.field} {error.reason}") from error
+    except UnicodeDecodeError as error:
+        raise MalformedBody(f"the body is no text in UTF-8: {error}") from None
 
 
 def _update_from(found: dict[str, NDArray[Any]]) -> commands.Update:

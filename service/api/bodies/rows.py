@@ -150,10 +150,7 @@ def _csv_columns(body: Body, spec: FeedSpec, most_rows: int) -> Columns:
         raise InvalidInput(f"holds more than {most_rows} rows", field="rows")
     cells = body.data.count(b",") + sum(ends) + 1
     with body.memory(BYTES_A_LETTER * len(body.data) + BYTES_A_CELL * cells), well_formed():
-        try:
-            names, rows = csv_text.named(io.StringIO(body.data.decode("utf-8-sig"), newline=""))
-        except UnicodeDecodeError as error:
-            raise MalformedBody(f"the body is no text in UTF-8: {error}") from None
+        names, rows = csv_text.named(io.StringIO(body.data.decode("utf-8-sig"), newline=""))
         check_width(names)
         columns = ((name, [row[at] for row in rows]) for at, name in enumerate(names if rows else ()))
         series = spec.series if isinstance(spec, FleetSpec) else None

@@ -160,10 +160,7 @@ def _rows(body: Body) -> list[Row]:
 def _csv(body: Body) -> list[Row]:
     cells = sum(map(body.data.count, (b",", b";", b"\t", b"\n", b"\r"))) + 1
     with body.memory(BYTES_A_LETTER * len(body.data) + BYTES_A_CELL * cells), well_formed():
-        try:
-            names, rows = csv_text.named(io.StringIO(body.data.decode("utf-8-sig"), newline=""))
-        except UnicodeDecodeError as error:
-            raise MalformedBody(f"the body is no text in UTF-8: {error}") from None
+        names, rows = csv_text.named(io.StringIO(body.data.decode("utf-8-sig"), newline=""))
         return [{name: cell.strip() or None for name, cell in zip(names, row, strict=True)} for row in rows]
 
 

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from functools import partial
-from typing import Any
+from typing import Any, TypeVar
 
 from fastapi import Request
 from pydantic_core import to_json
@@ -42,6 +41,7 @@ from livesvm.service.receipts.receipt import hashed
 from livesvm.solvers.errors import InvalidInput
 
 calls = Calls("erasing")
+W = TypeVar("W", bound=EraseRequest | FeedEraseRequest)
 
 MOST_SERIES = 1000
 """Largest number of a fleet's series in an erasure that names no series."""
@@ -64,11 +64,8 @@ async def erase(id: ModelId, request: Request, service: Parts, key: IdempotencyK
     store.
     """
     service.models().get(id)
-    body = await read_body(request)
-    with service.erasing.place():
-        wanted = await service.erasing.run(parse_json, body, EraseRequest)
-        erase = partial(service.erasures.erase, id, wanted.sought())
-        return await _erased(service, erase, wanted, key)
+    erase = service.erasures.erase
+    return await _erased(service, request, key, EraseRequest, lambda one, asked: erase(id, one.sought(), asked))
 
 
 @calls("POST /erase", "admin", "Erase examples from everywhere for good", body=EraseRequest)
@@ -83,23 +80,24 @@ async def erase_everywhere(request: Request, service: Parts, key: IdempotencyKey
     erasure of examples from one model.
     """
     service.models()
-    body = await read_body(request)
-    with service.erasing.place():
-        wanted = await service.erasing.run(parse_json, body, EraseRequest)
-        erase = partial(service.erasures.erase_everywhere, wanted.sought())
-        return await _erased(service, erase, wanted, key)
+    erase = service.erasures.erase_everywhere
+    return await _erased(service, request, key, EraseRequest, lambda one, asked: erase(one.sought(), asked))
 
 
 async def _erased(
     service: Service,
-    erase: Callable[[ErasureRequest], AnsweredErasure],
-    wanted: EraseRequest | FeedEraseRequest,
-    request: str | None,
+    request: Request,
+    key: str | None,
+    form: type[W],
+    erase: Callable[[W, ErasureRequest], AnsweredErasure],
 ) -> Response:
-    call = current()
-    asked = ErasureRequest(None if call is None else call.key, request, wanted.model_dump_json())
-    found = await service.erasing.run(erase, asked)
-    return replied(Reply(to_json(_told(found.receipt, wanted)), found.replayed))
+    """Erase what a request names, in the thread of erasures; ``form`` is the schema of its body."""
+    body, call = await read_body(request), current()
+    with service.erasing.place():
+        wanted = await service.erasing.run(parse_json, body, form)
+        asked = ErasureRequest(None if call is None else call.key, key, wanted.model_dump_json())
+        found = await service.erasing.run(erase, wanted, asked)
+        return replied(Reply(to_json(_told(found.receipt, wanted)), found.replayed))
 
 
 def _told(receipt: dict[str, Any], wanted: EraseRequest | FeedEraseRequest) -> dict[str, Any]:
@@ -127,11 +125,8 @@ async def erase_readings(id: FeedId, request: Request, service: Parts, key: Idem
     other respects the call works like the erasure of examples from a model.
     """
     service.feeds().get(id)
-    body = await read_body(request)
-    with service.erasing.place():
-        wanted = await service.erasing.run(parse_json, body, FeedEraseRequest)
-        erase = partial(service.erasures.erase_readings, id, wanted.wanted())
-        return await _erased(service, erase, wanted, key)
+    erase = service.erasures.erase_readings
+    return await _erased(service, request, key, FeedEraseRequest, lambda one, asked: erase(id, one.wanted(), asked))
 
 
 @calls("POST /fleets/{id}/erase", "admin", "Erase readings of series for good", body=FleetEraseRequest)
@@ -142,15 +137,16 @@ async def erase_series(id: FleetId, request: Request, service: Parts, key: Idemp
     From each series, readings are erased as from a feed; series without such readings are not changed.
     """
     service.feeds()
-    body = await read_body(request)
-    with service.erasing.place():
-        wanted = await service.erasing.run(parse_json, body, FleetEraseRequest)
-        feeds = await service.erasing.run(_series_of, service, id, wanted.series)
-        erase = partial(service.erasures.erase_series, id, feeds, wanted.wanted())
-        return await _erased(service, erase, wanted, key)
+
+    def erase(wanted: FleetEraseRequest, asked: ErasureRequest) -> AnsweredErasure:
+        """Erase the readings in these series."""
+        feeds = _series_of(service, id, wanted.series)
+        return service.erasures.erase_series(id, feeds, wanted.wanted(), asked)
+
+    return await _erased(service, request, key, FleetEraseRequest, erase)
 
 
-def _series_of(service: Service, id: str, names: Sequence[str | int] | None) -> list[str]:
+def _series_of(service: Service, id: str, names: Sequence[str | int | float] | None) -> list[str]:
     """Return the feed ids of the named series of a fleet, or of all its series; raises UnknownFleet or InvalidInput."""
     fleet = service.fleets.live(id)
     if names is not None:

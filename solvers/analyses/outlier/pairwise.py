@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from livesvm.solvers.analyses.outlier.path import outlier_path
-from livesvm.solvers.analyses.outlier.result import OutlierPath
+from livesvm.solvers.analyses.outlier.result import BestRobust, OutlierPath
 from livesvm.solvers.analyses.regularization.optima import at_a_value
 from livesvm.solvers.errors import InvalidInput
 from livesvm.solvers.models.base import LiveEstimator
@@ -38,13 +38,6 @@ class Suspect(NamedTuple):
     value: float  #: theta or s at which the example gave way first
     label: Any  #: its own
     others: tuple[Any, ...]  #: the other labels of the pairs in which it gave way, in that order
-
-
-class LeastError(NamedTuple):
-    """The value of the parameter with the least validation error; of equal errors the first along the path."""
-
-    value: float
-    error: float  #: share of wrong labels
 
 
 @dataclass(frozen=True)
@@ -170,7 +163,7 @@ class PairwiseOutlierPath:
         labels = np.stack([winners(np.where(now, -1.0, 1.0), n_classes) for now in wins])
         return values, np.asarray((labels != targets).mean(axis=1))
 
-    def best(self, X: ArrayLike, y: ArrayLike) -> LeastError:
+    def best(self, X: ArrayLike, y: ArrayLike) -> BestRobust:
         """Return the value with the least error on validation examples.
 
         Parameters
@@ -182,12 +175,12 @@ class PairwiseOutlierPath:
 
         Returns
         -------
-        LeastError
-            The value, and the share of wrong labels there.
+        BestRobust
+            The value, the share of wrong labels there, and the models of the pairs.
         """
         values, errors = self.validation_errors(X, y)
         i = int(np.argmin(errors))
-        return LeastError(float(values[i]), float(errors[i]))
+        return BestRobust(float(values[i]), float(errors[i]), self.at(float(values[i])))
 
     @property
     def _any(self) -> OutlierPath:

@@ -37,7 +37,7 @@ class BestRobust(NamedTuple):
 
     value: float  #: of theta or s
     error: float  #: share of wrong labels, or mean absolute error in units of y (regression; or pinball loss)
-    model: LiveEstimator
+    model: Any  #: live estimator; of several classes one for each pair of labels
 
 
 def arrays_at(arrays: Mapping[str, Any], found: RobustSolution, sides: Sides, robust: Robustness) -> dict[str, Any]:
