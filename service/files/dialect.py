@@ -34,7 +34,7 @@ SEPARATORS = (",", ";", "\t", "|", " ")
 NAMES = {",": "comma", ";": "semicolon", "\t": "tab", "|": "bar", " ": "space"}
 COMMENTS = ("#", "%", "//", "!")
 _NUMBER_SIGN = re.compile(r"""\s*("#"\s*[,;\t|]|#[,;|])\s*"?\w""")
-"""The beginning of a header of which the first column, of the rows' numbers, is named #."""
+"""The beginning of a header with # as the name of the column of the rows' numbers."""
 CLEARLY = 5
 """A file of a zip is taken for the data if it is larger by this factor than all others together."""
 MISSING = frozenset(
