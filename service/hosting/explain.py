@@ -14,6 +14,7 @@ from livesvm.service.models.arrays import Key, Rows, Vector
 from livesvm.service.models.fields import EITHER, Features, Targets
 from livesvm.service.models.learners import task_of
 from livesvm.service.models.published import Published
+from livesvm.service.models.spec import ModelSpec
 from livesvm.service.models.state import ModelCopy
 from livesvm.service.settings import Settings
 from livesvm.solvers.analyses.leave_one_out.influence import Influences, data_values, influences
@@ -39,6 +40,12 @@ class ExplainRequest(Features):
     most: int = Field(default=10, ge=1, le=MOST_REPORTED, description="Examples in the answer, for each row or in all.")
 
 
+def check_task(spec: ModelSpec) -> None:
+    """Raise InvalidInput if models of this task have no models without one example."""
+    if not task_of(spec).is_exact:
+        raise InvalidInput(f"models of task {spec.task} cannot be told without an example", field="body")
+
+
 def memory_of_answer(copy: ModelCopy, asked: ExplainRequest) -> int:
     """Return the bytes that an answer needs, with the decisions from which the answer is computed."""
     n = len(copy.arrays["keys"])
@@ -62,8 +69,6 @@ def explain(copy: ModelCopy, asked: ExplainRequest, settings: Settings) -> Docum
     task = task_of(copy.spec)
     if asked.y is not None and len(asked.y) != len(asked.features):
         raise InvalidInput(f"has {len(asked.y)} entries for {len(asked.features)} rows of X", field="y")
-    if not task.is_exact:
-        raise InvalidInput(f"models of task {copy.spec.task} cannot be told without an example", field="body")
     if asked.y is not None and not (task.has_labels or task.has_values):
         raise InvalidInput(f"has no loss for models of task {copy.spec.task}; leave it out", field="y")
     state = copy.state()

@@ -790,6 +790,8 @@ def test_a_dataset_that_is_a_table_trains_a_model_that_is_asked_by_name(tmp_path
                 with pytest.raises(ServiceProblem) as refused:
                     client.predict("found", [LOOKED_AT[0], wrong])
                 assert (refused.value.document["row"], refused.value.document["name"]) == (1, name)
+            with pytest.raises(ServiceProblem, match="cannot be told without an example"):
+                client.explain("found", LOOKED_AT)
             with pytest.raises(ServiceProblem, match="learns from datasets"):
                 client.update("found", rows[:2], y[:2])
         service.kill()

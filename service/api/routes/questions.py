@@ -21,7 +21,7 @@ from livesvm.service.api.routes.calls import Calls, answers
 from livesvm.service.datasets.arrays import blocks
 from livesvm.service.hosting.coverage import Covering, WantedCoverage, check, cover, memory_without_each
 from livesvm.service.hosting.drift import COPIES, DriftQuestion, look_for_drift
-from livesvm.service.hosting.explain import ExplainRequest, explain, memory_of_answer
+from livesvm.service.hosting.explain import ExplainRequest, check_task, explain, memory_of_answer
 from livesvm.service.hosting.handle import ModelHandle
 from livesvm.service.hosting.what_if import memory_of_answer as memory_of_change
 from livesvm.service.hosting.what_if import what_if
@@ -99,6 +99,7 @@ async def tell_why(id: ModelId, request: Request, service: Parts, solve: Within)
     body = await read_body(request)
     with service.questions.place():
         asked = await service.workers.run(parse_json, body, ExplainRequest)
+        check_task(service.models().get(id).spec)
         with service.budget.holding("updates", asked.features.nbytes):
 
             def explained(copy: ModelCopy) -> bytes:
