@@ -34,9 +34,9 @@ KEPT = 20_000
 ENOUGH = 40
 """Times that show the interval of a feed."""
 FEW = 20
-"""Readings at least of a series whose times are no other series' times."""
+"""Least number of readings of a series that shares no times with other series."""
 MOST_SERIES = 50
-"""Series at most whose intervals are looked at."""
+"""Largest number of series of which intervals are examined."""
 EACH = 20
 """Rows of each later block that are."""
 DAY = 86_400.0

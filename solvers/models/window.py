@@ -244,7 +244,7 @@ class Window(KeyedWindow):
         )
 
     def _of_weights(self, slots: Ints) -> Predictor:
-        """Return the linear decision function, with one vector of weights in the place of support vectors."""
+        """Return the linear decision function, with one vector of weights instead of support vectors."""
         state = self.state
         w = weights_of(dense(state.XT), slots, state.examples.beta[slots])
         if state.kernel.center is not None:

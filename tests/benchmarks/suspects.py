@@ -141,7 +141,7 @@ class Rankings:
         self.last: Any = None
         self.is_wrong, self.every = is_wrong, every  #: after so many rankings, one is compared; 0: none
         self.exact: list[float] = []  #: shares of exact margins
-        self.off: list[float] = []  #: average precision less that of a ranking of all anew
+        self.off: list[float] = []  #: average precision less that of a fresh ranking of all
 
     def __call__(self, model: IncrementalSVC) -> None:
         """Rank the labels of the model."""
@@ -154,7 +154,7 @@ class Rankings:
 
 
 def live(C: float, seeds: int, count: int = 120, skipped: int = 10) -> None:
-    """Print what a ranking costs after an update, and its average precision less that of a ranking of all anew.
+    """Print what a ranking costs after an update, and its average precision less that of a fresh ranking of all.
 
     Updates are timed in a stream without rankings, by turns with one in which a ranking follows each update.
     """

@@ -206,7 +206,7 @@ def stream(n_classes: int, n: int = 150) -> tuple[Any, Any, Any]:
 
 
 def holds(found: SuspectedLabels, anew: SuspectedLabels) -> int:
-    """Check all that a ranking says of its margins against one of all anew; return the number of carried margins."""
+    """Check all that a ranking says of its margins against a fresh one of all; return the number of carried margins."""
     exact = dict(zip(anew.keys, anew.margin, strict=True))
     assert set(found.keys) == exact.keys()
     assert (np.diff(found.margin) >= 0).all()

@@ -136,7 +136,7 @@ def updated_without(
 
 
 FEW = 8  # events that most leave with; for so few no example is left out of a walk
-SMALL_PAIR = 600  # examples of a pair of classes all of whose kernel rows take little memory
+SMALL_PAIR = 600  # examples of a pair of classes; all their kernel rows take little memory
 SMALL = 2000  # if the window is not larger than this
 SPARE = 64  # examples that may become free on a path that uses what is at hand
 PORTION = 32  # examples that leave between two reports of progress
