@@ -58,7 +58,7 @@ def rank(asked: Document, model: ModelCopy, progress: Progress) -> Document:
         "method": found.method,
         "seconds": found.seconds,
         "suspects": rows,
-        "carried": (found, versions),
+        "carried": (found.without_window(), versions),
     }
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterable
+from copy import copy
 from dataclasses import dataclass, field
 from typing import Any, Literal, NamedTuple, cast
 
@@ -91,6 +92,12 @@ class SuspectedLabels:
             return ((),) * n if self._near is None else self.why[:n]
         most = min(n, max(EXPLAINED, int((self.margin < 0.0).sum())))
         return *self._near.nearest(most), *((),) * (n - most)
+
+    def without_window(self) -> SuspectedLabels:
+        """Return a ranking for the next one to begin from, which keeps no copy of the window, and explains nothing."""
+        kept = copy(self)
+        vars(kept)["_near"] = None
+        return kept
 
     def head(self, n: int = 10) -> list[dict[str, Any]]:
         """Return the worst labels as rows, which a data frame takes.
