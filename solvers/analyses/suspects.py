@@ -94,7 +94,13 @@ class SuspectedLabels:
         return *self._near.nearest(most), *((),) * (n - most)
 
     def without_window(self) -> SuspectedLabels:
-        """Return a ranking for the next one to begin from, which keeps no copy of the window, and explains nothing."""
+        """Return what the next ranking needs to begin from this one.
+
+        Returns
+        -------
+        SuspectedLabels
+            The same ranking without the copy of the window's features, so that ``why`` is empty.
+        """
         kept = copy(self)
         vars(kept)["_near"] = None
         return kept
