@@ -393,6 +393,7 @@ def nem12(file: IO[bytes]) -> Document:
     are those of the market, which has no summer time. The last row of a day counts. Values of quality N are missing.
     """
     days, meter, minutes, day, units = dict[tuple[str, datetime], Line](), "", 0, None, set[str]()
+    is_value = re.compile(r"[-+]?[.]?\d").match  # .048 too
     rows = csv_reader(_whole(file).decode("utf-8-sig", "replace").splitlines())
     try:
         for row in rows:
@@ -402,14 +403,10 @@ def nem12(file: IO[bytes]) -> Document:
             elif row and row[0] == "300":
                 count = 1440 // minutes
                 day = meter, datetime.strptime(row[1], "%Y%m%d")
-                is_read = (
-                    row[2][:1].isdigit()
-                    and row[count + 2 : count + 3] not in ([], [""])
-                    and "N" not in row[count + 2][:1]
-                )
-                days[day] = row[2 : count + 2] if is_read else [""] * count
-                if row[2][:1].isdigit() and (len(row) < count + 2 or row[count + 2 : count + 3][0][:1].isdigit()):
+                quality, has_values = row[count + 2] if len(row) > count + 2 else "", is_value(row[2])
+                if has_values and (len(row) < count + 2 or is_value(quality)):
                     raise ValueError(f"{count} numbers are needed")
+                days[day] = row[2 : count + 2] if has_values and quality[:1] not in ("", "N") else [""] * count
             elif row and row[0] == "400" and row[3][:1] == "N" and day is not None:
                 begin, end = int(row[1]) - 1, int(row[2])
                 days[day][begin:end] = [""] * (end - begin)

@@ -914,7 +914,11 @@ def test_a_grid_is_that_of_most_readings(tmp_path: Path) -> None:
 
 DAYS = [FIRST.date() + timedelta(days=at) for at in range(60)]
 HALVES = ",".join(f"{at % 9}.5" for at in range(48))
-NEM12 = ["100,NEM12,202401011200,M,R", "200,410,E1B1,1,E1,N1,7,KWH,30,", f"300,20240101,{HALVES},A,,,20240103000000,"]
+NEM12 = [
+    "100,NEM12,202401011200,M,R",
+    "200,410,E1B1,1,E1,N1,7,KWH,30,",
+    f"300,20240101,{HALVES[1:]},A,,,20240103000000,",
+]
 NEM12 += [f"300,20240102,{HALVES},V,,,20240103000000,", "400,1,2,N,,", "400,3,48,A,,", "900"]
 DLY = "".join(f"{at:5d}  W" if at < 29 else "-9999   " for at in range(31))
 POINTS = [[at + 0.5, 1704067200 + 60 * at] for at in range(50)]
@@ -939,7 +943,7 @@ def hourly(write: Any, *before: str, minutes: int = 60, count: int = 48) -> str:
 @pytest.mark.parametrize(
     ("content", "rows", "wanted"),
     [
-        ("\n".join(NEM12), 96, {0: ("2024-01-01T00:00+10:00", "0.5"), 48: ("2024-01-02T00:00+10:00", "")}),
+        ("\n".join(NEM12), 96, {0: ("2024-01-01T00:00+10:00", ".5"), 48: ("2024-01-02T00:00+10:00", "")}),
         (f"USW00094728202402TMAX{DLY}", 29, {0: ("2024-02-01", "0"), 28: ("2024-02-29", "28")}),
         (days(lambda d, at: f"{d},{HALVES}"), 2880, {1: ("2024-01-01 00:30", "1.5"), 48: ("2024-01-02 00:00", "0.5")}),
         (days(lambda d, at: f"{d},{HALVES}", f"Date,{','.join(f'hh_{at}' for at in range(48))}"), 2880, {}),
