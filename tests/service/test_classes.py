@@ -182,7 +182,7 @@ def test_suspected_labels_of_several_classes_are_one_list(
         rest, held = np.arange(90) % 5 != 0, np.arange(90) % 5 == 0
         others = IncrementalSVC(C=5.0, gamma=0.5).fit(X[rest], y[rest]).outlier_path("s")
         least = others.best(X[held], y[held])
-        assert result["validation"]["best"] == pytest.approx(least._asdict(), abs=1e-6)
+        assert result["validation"]["best"] == pytest.approx({"value": least.value, "error": least.error}, abs=1e-6)
         with pytest.raises(ServiceProblem, match="relabel or remove what is suspected") as refused:
             client.apply(job["id"])
         assert refused.value.status == 409

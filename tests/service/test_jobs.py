@@ -480,7 +480,7 @@ def test_the_course_of_a_training_is_bounded_and_begins_again_with_the_next_one(
 def test_the_memory_of_a_retraining_is_that_of_its_copies() -> None:
     classes = dict.fromkeys("abcd", 25)
     now = Description("live", sizes=Sizes(100), row_bytes=80.0, memory=10**6, cache_mb=16, counts=classes)
-    data: Document = {"bytes": 1000, "labels": ["a", "b", "c"]}
+    data: Document = {"bytes": 1000, "n_examples": 50, "labels": ["a", "b", "c"]}
     needed = KINDS["retrain"].needed
     assert needed is not None
     for asked, size in (
