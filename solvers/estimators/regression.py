@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import Any
@@ -199,7 +199,7 @@ class LiveSVR(WithPaths):
         kind, chosen = self.target_scale_, self.chosen_
         if kind == "none":
             return super()._learn(add, sample_weight, keys, remove, edits)
-        keys, remove = keys if keys is None else list(keys), list(remove)
+        keys, remove = (list(one) if isinstance(one, Iterator) else one for one in (keys, remove))  # may be read twice
         try:
             return super()._learn(add, sample_weight, keys, remove, edits)
         except OffScale:
