@@ -199,7 +199,8 @@ class LiveSVR(WithPaths):
         kind, chosen = self.target_scale_, self.chosen_
         if kind == "none":
             return super()._learn(add, sample_weight, keys, remove, edits)
-        keys, remove = (list(one) if isinstance(one, Iterator) else one for one in (keys, remove))  # may be read twice
+        keys = list(keys) if isinstance(keys, Iterator) else keys  # they may be read twice
+        remove = list(remove) if isinstance(remove, Iterator) else remove
         try:
             return super()._learn(add, sample_weight, keys, remove, edits)
         except OffScale:
