@@ -20,6 +20,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import IO, Any
 
+from livesvm.service.files.encodings import encoding_of
 from livesvm.service.files.malformed import Malformed
 from livesvm.solvers.errors import InvalidInput
 
@@ -64,9 +65,9 @@ _TIME = re.compile(
     rf"|{_DAY}[^\W\d]{{3,10}}\.?(-\d\d|[ -](\d{{1,2}},? (\d\d:\d\d.*)?)?\d{{4}}.*)"
     r"|\d{4}\W*[QW] ?\d+.*|(Q[1-4]|[KC]?W ?\d+)\W?\d{4}|\d{4}M\d\d|\d{4}-?\d\d(-?\d\d)?([T ].*)?"
 )
+_HALVES = ("AM", "PM")
 _SEP = re.compile(r'"?sep=(.|\\t)"?', re.IGNORECASE)
 _MARKS = "'\u2019 \u00a0\u202f"
-_CYRILLIC = re.compile(rb"[\xa8\xb8\xc0-\xff]{3,}")  #: words of letters that in Western text are rarely neighbours
 
 
 @dataclass(frozen=True)
@@ -198,32 +199,6 @@ def member_of(path: Path, wanted: str | None) -> str | None:
         return _chosen(archive, wanted).filename if len(archive.infolist()) > 1 else None
 
 
-def encoding_of(head: bytes) -> str:
-    """Return the encoding of a text, guessed from its first bytes."""
-    if head.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
-        return "utf-16"
-    for first, name in ((1, "utf-16-le"), (0, "utf-16-be")):
-        if head[first::2].count(0) > len(head) // 4:
-            return name
-    try:
-        codecs.getincrementaldecoder("utf-8")().decode(head)
-    except UnicodeDecodeError:
-        high = [byte for byte in head if byte >= 0x80]
-        words = b"".join(_CYRILLIC.findall(head))
-        if 2 * len(words) > len(high) and 10 * sum(byte >= 0xC0 for byte in high) > 9 * len(high):
-            return "cp1251"
-        if min(high) >= 0xA0:
-            return "latin-1"
-        for name in ("cp1252", "cp932"):  # Western, Japanese
-            try:
-                codecs.getincrementaldecoder(name)().decode(head)
-                return name
-            except UnicodeDecodeError:
-                continue
-        return "cp1252"
-    return "utf-8-sig" if head.startswith(codecs.BOM_UTF8) else "utf-8"
-
-
 def lines(path: Path, encoding: str, member: str | None = None) -> Iterator[str]:
     """Yield the lines of a file, with their line ends; raises Malformed."""
     with unpacked(path, member) as raw, io.TextIOWrapper(raw, encoding, newline="") as text:
@@ -244,8 +219,11 @@ def rows(path: Path, dialect: Dialect) -> Iterator[Line]:
     if dialect.has_comments:
         text = (line for line in text if not _is_comment(line))
     used = None if dialect.used == (*range(dialect.width),) else dialect.used
+    header = dialect.header
+    own = 0 if header is None else next((at for at, cell in enumerate(header) if kind_of(cell) == "text" and cell.upper() not in _HALVES), 0)
+    again = None if header is None else header[own:]
     for cells in _cells(text, dialect.separator):
-        if any(cells) and cells != dialect.header:
+        if any(cells) and (cells[own:] if own else cells) != again:
             if len(cells) > dialect.width:
                 rest = " ".join(cells[dialect.width :]).strip()
                 is_remark = dialect.ends_in_words and not any(map(str.isdigit, rest))
