@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from functools import partial
@@ -54,7 +54,8 @@ _SERIES = re.compile(
     r"(?i)(series|name|id|key|sensor|meter|station|entity_id|site|item|store|symbol|metric|_field|.*_id)"
 )
 _CLOCK = re.compile(r"\d{1,2}[:.]\d\d([:.]\d\d(\.\d+)?)?( ?[AaPp][Mm]|\s?[-–]\s?\d{1,2}:\d\d.*)?|\d\d\s?[-–]\s?\d\d")  # noqa: RUF001
-_CLOCKS = ("hour", "hr", "he", "hour ending", "hr end", "hourending", "hour ending (he)", "stunde", "uhrzeit", "time", "hhmm", "clock", "heure", "hora")
+_CLOCKS = ("hour", "hr", "he", "hourending", "hrend", "hourbeginning", "stunde", "uhrzeit", "time", "hhmm", "clock")
+_CLOCKS += ("heure", "hora", "ora", "uur")
 _YEAR = re.compile(r"(1[6-9]|2[01])\d\d")
 _PACKED_CLOCK = re.compile(r"([01]\d|2[0-4])[0-5]\d")
 _PERIODS = re.compile(r"(?i)(settlement[ _]?)?period|sp|settlementperiod|intervall?|zeitintervall")
@@ -76,11 +77,13 @@ _CALENDAR = re.compile(r"(?i)(day[ _]?of[ _]?)?week|week[ _]?day|wo(chen)?tag|do
 """Names of columns of numbers that tell the time."""
 _NUMBERS = {"number", "missing"}
 _AUTUMN = {
-    **{(10, True, 1): "Europe/London", (10, True, 2): "Europe/Berlin", (10, True, 3): "Europe/Helsinki"},
-    **dict.fromkeys(((11, False, 1), (11, False, 2)), "America/New_York"),  # the times may be ends of hours
-    (4, False, 2): "Australia/Sydney",
+    **{(10, -1, 1): "Europe/London", (10, -1, 2): "Europe/Berlin", (10, -1, 3): "Europe/Helsinki"},
+    **{(11, 0, 1): "America/New_York", (11, 0, 2): "America/New_York", (4, 0, 2): "Australia/Sydney"},
 }
-"""Zones by the hour that comes twice on a Sunday: its month, whether it is among the last days of it, and the hour."""
+"""Zones by the hour that comes twice on a Sunday: its month, 0 for the first week or -1 for the last one, and the hour.
+
+Where hours have the time of their end, the one after it comes twice.
+"""
 NOTHING = FileOptions()
 
 
@@ -144,11 +147,13 @@ def table(
     time, series : the columns of times and of names where the file has them, and none is ``given``
     """
     with _of_file(path):
-        raw = raw_tables.opened(path, given)
-        raw.name = path.name
-        if given.series is None and series in raw.names:
-            given = replace(given, series=series)
-        return _Reader(raw, given, time).table()
+
+        def read(raw: Raw) -> InspectedTable:
+            """Interpret one table."""
+            has_series = given.series is None and series in raw.names
+            return _Reader(raw, replace(given, series=series) if has_series else given, time).table()
+
+        return _largest(path, given, read)
 
 
 def examples(path: Path, given: FileOptions = NOTHING) -> InspectedTable:
@@ -158,7 +163,31 @@ def examples(path: Path, given: FileOptions = NOTHING) -> InspectedTable:
     times, as "unknown" may be an ordinary word elsewhere.
     """
     with _of_file(path):
-        return _Reader(raw_tables.opened(path, given), given, None, of_examples=True).table()
+        return _largest(path, given, lambda raw: _Reader(raw, given, None, of_examples=True).table(), needs_times=False)
+
+
+def _largest(
+    path: Path, given: FileOptions, read: Callable[[Raw], InspectedTable], *, needs_times: bool = True
+) -> InspectedTable:
+    """Return the table of a file, or of several below each other the largest one with times; raises InvalidInput."""
+    raw = replace(raw_tables.opened(path, given), name=path.name)
+    may_have_more = raw.is_text and given.skip is None
+    lead = [line.partition(raw.separator)[0] for line in raw.said.get("lines before the header") or ()]
+    refused = None
+    if not may_have_more or [*map(dialect.kind_of, lead)].count("time") < raw_tables.FEWEST_ROWS:
+        try:
+            return read(raw)
+        except InvalidInput as error:
+            if not may_have_more or error.field != "rows":
+                raise
+            refused = error
+    for one in raw_tables.tables_in(path, given):
+        with suppress(InvalidInput):
+            if (found := read(replace(one, name=path.name))).times or not needs_times:
+                return found
+    if refused is not None:
+        raise refused
+    return read(raw)
 
 
 @contextmanager
@@ -270,7 +299,8 @@ class _Reader:
             return False
         self.given = replace(self.given, time_format=None)
         self.raw = replace(self.raw, rows=partial(dateless.rows_of, self.raw.rows, self.raw.width, found))
-        self.said["first day"] = f"{found.first:%Y-%m-%d}, as times have none; --time-format '2024-01-31 %H:%M:%S' takes another"
+        said = f"{found.first:%Y-%m-%d}, as times have none"
+        self.said["first day"] = f"{said}; --time-format '2024-01-31 %H:%M:%S' takes another"
         self._read_first()
         return True
 
@@ -457,7 +487,9 @@ class _Reader:
         spoken = [at for at in found if dialect.kind_of(self.columns[at][0]) != "number" or names[at] in _TIMES]
         found = {at: found[at] for at in spoken or found}  # numbers are times where nothing else is
         clocks = [at for at, cells in enumerate(self.columns) if cells and _CLOCK.fullmatch(cells[0].strip())]
-        clocks = clocks or [at for at, one in enumerate(names) if one.strip("<>").replace("_", " ") in _CLOCKS or _PERIODS.fullmatch(one)]
+        clocks = clocks or [
+            at for at, one in enumerate(names) if re.sub("[ _<>]", "", one) in _CLOCKS or _PERIODS.fullmatch(one)
+        ]
         guessed = (
             [] if clocks else [at for at, cells in enumerate(self.columns) if _are_hours({*map(str.strip, cells)})]
         )
@@ -893,7 +925,11 @@ class _Reader:
             return
         counts = Counter(when for name, when, _ in self._held if name == self._held[0][0])
         twice = [interval.moment(when).replace(tzinfo=None) for when, count in counts.items() if count == 2]
-        hours = {(when.month, when.day > 24, when.hour) for when in twice if when.weekday() == 6}
+        hours = {
+            (when.month, -1 if when.day > 24 else (when.day - 1) // 7, when.hour)
+            for when in twice
+            if when.weekday() == 6
+        }
         zone = _AUTUMN.get(hours.pop()) if len(hours) == 1 else None
         is_once = len({when.date() for when in twice}) == len({when.year for when in twice})
         if self.given.zone is None and zone is not None and is_once:

@@ -65,7 +65,7 @@ _TIME = re.compile(
     rf"|{_DAY}[^\W\d]{{3,10}}\.?(-\d\d|[ -](\d{{1,2}},? (\d\d:\d\d.*)?)?\d{{4}}.*)"
     r"|\d{4}\W*[QW] ?\d+.*|(Q[1-4]|[KC]?W ?\d+)\W?\d{4}|\d{4}M\d\d|\d{4}-?\d\d(-?\d\d)?([T ].*)?"
 )
-_HALVES = ("AM", "PM")
+_HALVES, _CLOCK = ("AM", "PM"), re.compile(r"\d{1,2}:\d\d:\d\d")
 _SEP = re.compile(r'"?sep=(.|\\t)"?', re.IGNORECASE)
 _MARKS = "'\u2019 \u00a0\u202f"
 
@@ -219,11 +219,17 @@ def rows(path: Path, dialect: Dialect) -> Iterator[Line]:
     if dialect.has_comments:
         text = (line for line in text if not _is_comment(line))
     used = None if dialect.used == (*range(dialect.width),) else dialect.used
-    header = dialect.header
-    own = 0 if header is None else next((at for at, cell in enumerate(header) if kind_of(cell) == "text" and cell.upper() not in _HALVES), 0)
-    again = None if header is None else header[own:]
+    header = dialect.header or []
+    own = next((at for at, cell in enumerate(header) if kind_of(cell) == "text" and cell.upper() not in _HALVES), 0)
+    again = header[own:]
+    is_new = False
     for cells in _cells(text, dialect.separator):
-        if any(cells) and (cells[own:] if own else cells) != again:
+        if not any(cells):
+            is_new = True
+        elif (cells[own:] if own else cells) != again:
+            if is_new and len(cells) > 1 and {"text"} == {*map(kind_of, cells)} - {"missing"}:
+                raise InvalidInput(f"begins another table, with {cells[0][:32]!r}; say --skip", field="rows")
+            is_new = False
             if len(cells) > dialect.width:
                 rest = " ".join(cells[dialect.width :]).strip()
                 is_remark = dialect.ends_in_words and not any(map(str.isdigit, rest))
@@ -400,6 +406,10 @@ def _layout(
         under = [cells for _, cells in reader[header + 1 : first] if len(cells) == len(names)]
         full = [cells for cells in under if 2 * sum(map(bool, cells)) > len(cells)]
         names = _joined_names(names, [cells for cells in full if not any(map(_is_number, cells))])
+    clocks = [at for at, name in enumerate(names) if _CLOCK.fullmatch(name)]
+    if len(clocks) == 1 and header is not None:  # the header has the time at which it was written
+        names = [*names]
+        names[clocks[0]] = "time"
     used = [at for at in used if names[at] or any(cells[at] for cells in body)]
     names = [names[at] or ("index" if at == 0 else f"column{at + 1}") for at in used]
     units = [] if header is None else [", ".join(filter(None, cells)) for _, cells in reader[header + 1 : first]]

@@ -1,3 +1,4 @@
+# ruff: noqa: RUF001, E501, letters and signs of other scripts are meant
 """Encodings of text: guess that of a file from its bytes, by the letters that texts in a language are made of.
 
 A detector that counts letters of running text, such as charset-normalizer, is wrong on half of short tables, which have
@@ -30,15 +31,16 @@ _SCRIPTS = (
 )
 """Frequent letters of scripts, all of them, and encodings that have them; of both cases."""
 _SIGNS = "°º²³µ€£–—’‘“”„…·×±§№«»%′℃\N{NO-BREAK SPACE}"
-_WORDS = "年月日時时間间分秒温溫気氣度地点點站名城市区區電电力負负荷載量雨風风速速水位降湿濕圧压值價价格數数東京北上海臺灣売額人"
+_WORDS = "年月日時时間间分秒温溫気氣度地点點站名城市区區電电力負负荷載量雨風风速水位降湿濕圧压值價价格數数東京北上海臺灣売額人"
+"""Characters that are frequent in tables."""
 _ASIAN = (
     ("cp932", ((0x81, 0x83), (0x88, 0x97))), ("gb18030", ((0xA1, 0xA3), (0xB0, 0xD7))), ("big5", ((0xA1, 0xA3), (0xA4, 0xC6))),
     ("euc-jp", ((0xA1, 0xA5), (0xB0, 0xCF))), ("cp949", ((0xA1, 0xA3), (0xB0, 0xC8))),
 )  # fmt: skip
 """Encodings of two bytes, and first bytes of their signs and of their more frequent half of characters."""
 _HANGUL = re.compile("[가-힣]")
-_ODD_IN_LATIN = re.compile(r"[^\W\d_\x00-\x7f]{3}")
-_ODD_ELSEWHERE = re.compile(r"[a-zа-яα-ω][Α-ΩА-Я]|[A-Za-z](?=[^\W\d_\x00-\x7f])|(?<=[^\W\d_\x00-\x7f])[A-Za-z]")  # noqa: RUF001
+_ODD_IN_LATIN = re.compile(r"[^\W\d_\x00-\x7f]{3}|[A-Za-z][°²³·§±¹¾][A-Za-z]")
+_ODD_ELSEWHERE = re.compile(r"[a-zа-яα-ω][Α-ΩА-Я]|[A-Za-z](?=[^\W\d_\x00-\x7f])|(?<=[^\W\d_\x00-\x7f])[A-Za-z]")
 """Letters in an order that words hardly have: a capital after a small letter, and letters of two scripts."""
 
 
@@ -66,7 +68,7 @@ def _scores(head: bytes) -> Iterator[tuple[float, str]]:
     for often, all_of, names in _SCRIPTS:
         for name in names:
             if (text := _decoded(head, name)) is not None:
-                known = {one: 1.0 if one.lower() in often else 0.6 for one in {*text} if re.match(f"(?i)[{all_of}]", one)}
+                known = {one: 1.0 if one.lower() in often else 0.6 for one in re.findall(f"(?i)[{all_of}]", text)}
                 yield _share(text, known, _ODD_ELSEWHERE), name
     for name, (signs, usual) in _ASIAN:
         if (text := _decoded(head, name)) is not None:

@@ -118,7 +118,9 @@ def test_local_times_get_the_offsets_of_their_zone(tmp_path: Path) -> None:
     assert [(other - one) // timedelta(minutes=30) for one, other in pairwise(stamps)] == [1] * 5
     assert column(found, "v") == ["0", "1", "3", "2", "4", "5"]
     found = read(tmp_path / "x.csv", content.replace("2025-10-26 02", "2025-11-02 01").replace("10-26", "11-02"))
-    hint = "3; say --zone if the clock goes back there, as in autumn"
+    assert found.zone == "America/New_York"
+    found = read(tmp_path / "x.csv", content.replace("2025-10-26", "2025-11-09"))
+    hint = "2; say --zone if the clock goes back there, as in autumn"
     assert (found.zone, found.said["times that come twice"]) == (None, hint)
 
 
