@@ -39,6 +39,8 @@ FILLED = 0.75
 """Share of the intervals of a grid that have a reading."""
 CLOSE = 1.08
 """Largest ratio of a usual gap and the interval of the clock that it means: 28 or 32 minutes are half an hour."""
+CLOSED = 0.1
+"""Least share of a grid that is closed, and the largest share of readings at an hour of the week that is."""
 LONG = 8.0
 """Gaps longer than so many usual ones are nights and outages, in which no readings are due."""
 FIRST = 1000
@@ -148,6 +150,24 @@ def grid_of(times: Sequence[float], of_target: Sequence[float]) -> tuple[Align, 
         if len(of_target) >= FILLED * count and len({grid.floor(time) for time in of_target}) >= FILLED * count:
             return "mean", grid
     return "mean", GRIDS[-1]
+
+
+def closed(times: Sequence[float], every: Every) -> float:
+    """Return the share of the grid without readings, if nearly all of it comes at the same hours or days; else 0.
+
+    Parameters
+    ----------
+    times : ascending, in seconds since 1970
+    """
+    length = every.approximate_seconds()
+    period = round((7 if times[-1] - times[0] >= 14 * interval.DAY else 1) * interval.DAY / length)
+    slots = {round((time - times[0]) / length) for time in times}
+    count = round((times[-1] - times[0]) / length) + 1
+    if every.months or period < 2 or count < 2 * period or len(slots) > (1 - CLOSED) * count:
+        return 0.0
+    filled = Counter(slot % period for slot in slots)
+    regular = sum(count / period - filled[at] for at in range(period) if filled[at] < CLOSED * count / period)
+    return (1 - len(slots) / count) if regular >= FILLED * (count - len(slots)) else 0.0
 
 
 def aligned(

@@ -102,7 +102,7 @@ _NUMBERED |= dict.fromkeys(("week", "weeknumber", "wk", "woche", "kw", "semaine"
 """Names of columns that number the days or the weeks of a year, with the formats of both."""
 _WHOSE = re.compile(r"(current)?(mmwr|epi(demi(ologic(al)?)?)?|iso|reporting)_?(?=year|week)")
 """What comes before a year or a week in the name of a column."""
-_MMWR = re.compile(r"(?i)mmwr|(\b|_)epi(demi\w*)?[ _]?(year|week)|\bili(net)?\b|influenza-like")
+_MMWR = re.compile(r"(?i)mmwr|(\b|_)epi(demi\w*)?[ _]?(year|week)|\bili(net)?\b|influenza-like|fluview")
 """Names where weeks are those of the Morbidity and Mortality Weekly Report, which begin on Sundays."""
 _PERIOD = (
     re.compile(r"(?P<year>\d{4})\W*(?P<kind>[QW])\s?(?P<number>\d{1,2})"),
@@ -528,6 +528,8 @@ def _reader(text: str) -> Callable[[str], str]:
         try:
             return whole(written)
         except ValueError:
+            if _ISO.match(cell) and not text.endswith("%z"):  # a date of a workbook among texts
+                return datetime.fromisoformat(cell).isoformat()
             if (again := _AGAIN.fullmatch(written)) is None:
                 raise
             return whole(again[1])

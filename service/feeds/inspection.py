@@ -986,6 +986,10 @@ class _Reader:
         is_refused = any(one.strip() not in self.words for one in texts)
         taken = "; say --missing" if is_refused else ", which are taken as missing"
         said["texts among numbers"] = marks_of + taken if texts else None
+        if not self.of_examples:
+            said["columns without values"] = [
+                self.raw.names[at] for at, one in enumerate(self.kinds) if one == "missing"
+            ]
         far = {one for cells in self.far.values() for one in cells}
         if far:
             said["far from all other numbers"] = f"{', '.join(sorted(far))}, taken as missing; --missing takes others"
@@ -1059,6 +1063,15 @@ class _Reader:
             found.every = f"{self.every}"
         self.said["interval"] = shown if not off else f"{shown} mostly; {off} of {len(rising[0]) - 1} are not"
         self.said["gaps"] = gaps or None
+        closed = align.closed(rising[0], self.every if self.grid is None else self.grid[1])
+        if closed and self.given.align is None:
+            skipped = "--on-missing skip joins the readings around them"
+            self.said["hours or days without readings"] = f"{closed:.0%}, which hold the last value; {skipped}"
+        empty = [
+            f"{name[0] if len(name) == 1 else name}" for name, one in held.items() if not any(has for _, has in one)
+        ]
+        if self.series and empty:
+            self.said["series without values"] = f"{len(empty)}: {', '.join(empty[:5])}"
         counts = Counter(when for when, _ in series[0])
         if twice := [interval.moment(when) for when, count in counts.items() if count > 1]:
             is_local = self.format is not None and not self.format.zoned and self.given.zone is None
