@@ -41,7 +41,7 @@ _OFFSETS = {
     **{"MDT": "-06:00", "MST": "-07:00", "PDT": "-07:00", "PST": "-08:00", "AKDT": "-08:00", "AKST": "-09:00"},
     **{"HST": "-10:00", "BST": "+01:00", "NZST": "+12:00", "NZDT": "+13:00", "AWST": "+08:00"},
 }
-_OFFSET = re.compile(rf"{'|'.join(sorted(_OFFSETS, reverse=True))}|[+-]\d\d:?\d\d")
+_OFFSET = re.compile(rf"{'|'.join(sorted(_OFFSETS, reverse=True))}|[+-](0\d|1[0-4]):?(00|15|30|45)")
 _NAMED_ZONES = (
     (re.compile(r"(?i).*\b(CET[/, ]*CEST|MEZ[/, ]*MESZ)\b.*"), "Europe/Berlin"),
     (re.compile(r"(?i).*\b(GMT[/, ]*BST)\b.*"), "Europe/London"),
@@ -121,7 +121,7 @@ _EPOCHS = {9: "seconds", 10: "seconds", 13: "milliseconds", 16: "microseconds", 
 _DIGITS = "YYYYMMDDHHMMSS"
 AS_IT_IS = ("ISO 8601", "digits", "since 1970")
 NAMED = re.compile(
-    r"(?i).*(time|date|stamp|epoch|datum|zeit|fecha|heure|period|last_changed|\bts\b|\bds\b|\bday\b|\bmtu\b|\bdt\b|month|week|year|quarter|\bmjd\b)"
+    r"(?i).*(time|date|stamp|epoch|datum|zeit|fecha|heure|period|last_changed|\bts\b|\bds\b|\bday\b|\bmtu\b|\bdt\b|month|week|year|quarter|\bmjd\b|(^|_)start$)"
     r".*"
 )
 
@@ -528,7 +528,7 @@ def _reader(text: str) -> Callable[[str], str]:
         try:
             return whole(written)
         except ValueError:
-            if _ISO.match(cell) and not text.endswith("%z"):  # a date of a workbook among texts
+            if _ISO.match(cell) and not text.startswith(("%d.%m", "%d/%m", "%d-%m")):  # a date of a workbook among texts
                 return datetime.fromisoformat(cell).isoformat()
             if (again := _AGAIN.fullmatch(written)) is None:
                 raise

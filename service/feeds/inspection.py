@@ -61,7 +61,7 @@ _PACKED_CLOCK = re.compile(r"([01]\d|2[0-4])[0-5]\d")
 _PERIODS = re.compile(r"(?i)(settlement[ _]?)?period|sp|settlementperiod|intervall?|zeitintervall")
 _TIMES = ("time", "timestamp", "datetime", "date", "_time", "ts", "ds")  #: names that are taken first
 _FORECAST = re.compile(r"(?i).*(forecast|prognos|predict|planned|day-ahead total)")
-_DIRECTION = re.compile(r"(?i)(^|[^a-z])(w?dir|mwd)([^a-z]|$)|direction|richtung|bearing|azimuth")
+_DIRECTION = re.compile(r"(?i)(^|[^a-z])(w?dir|mwd|wd)([^a-z]|$)|direction|richtung|bearing|azimuth")
 """Names of columns of degrees around the compass."""
 _CODE = re.compile(r"[1-9]\d{4,}|0\d+")
 _WHOLE = re.compile(r"-?\d{1,15}(\.0*)?")
@@ -73,9 +73,11 @@ _TWO_NINES = re.compile(r"99([.,]0+)?")
 _CODED, _SURELY_CODED = re.compile(r"[+-]?\d{4,5},\w"), re.compile(r"[+-]0\d{3},\w")
 """Numbers of a fixed width with a mark of their quality, such as +0123,1, as in the ISD of weather stations."""
 _TARGET = re.compile(r"(?i)_?(value|y|target|state|load|demand)")
-_CALENDAR = re.compile(r"(?i)(day[ _]?of[ _]?)?week|week[ _]?day|wo(chen)?tag|dow|year|month|day|hour|unix|epoch")
+_CALENDAR = re.compile(r"(?i)((iso|mmwr|epi)[ _]?)?(week|year)|day[ _]?of[ _]?week|week[ _]?day|wo(chen)?tag|dow|year|month|day|hour|unix|epoch")
 """Names of columns of numbers that tell the time."""
 _NUMBERS = {"number", "missing"}
+_COMMA_DATES = ("%d.%m.", "%d. ")
+"""Begins of the formats of dates that are written where decimal marks are commas."""
 _AUTUMN = {
     **{(10, -1, 1): "Europe/London", (10, -1, 2): "Europe/Berlin", (10, -1, 3): "Europe/Helsinki"},
     **{(11, 0, 1): "America/New_York", (11, 0, 2): "America/New_York", (4, 0, 2): "Australia/Sydney"},
@@ -183,7 +185,7 @@ def _largest(
             refused = error
     for one in raw_tables.tables_in(path, given):
         with suppress(InvalidInput):
-            if (found := read(replace(one, name=path.name))).times or not needs_times:
+            if ((found := read(replace(one, name=path.name))).times and found.targets) or not needs_times:
                 return found
     if refused is not None:
         raise refused
@@ -254,11 +256,12 @@ class _Reader:
             for cell in cells
         )
         if raw.is_text:
-            self.decimal, self.thousands = dialect.decimal_of(numbers, raw.separator, given.decimal)
+            usual = "," if self.format is not None and self.format.name.startswith(_COMMA_DATES) else None
+            self.decimal, self.thousands = dialect.decimal_of(numbers, raw.separator, given.decimal, usual)
         points = [cell for cells in numbers for cell in cells if "." in cell]
         may_be_thousands = self.decimal == "." and raw.separator != "," and all(map(_GROUPED.fullmatch, points))
         if (may_be_thousands := may_be_thousands and raw.is_text and given.decimal is None and bool(points)) and (
-            self.format is not None and self.format.name.startswith(("%d.%m.", "%d. "))
+            self.format is not None and self.format.name.startswith(_COMMA_DATES)
         ):
             self.decimal, self.thousands = ",", f"{self.thousands}."  # as in the countries of such dates
         self.says_point = may_be_thousands
@@ -494,9 +497,12 @@ class _Reader:
             [] if clocks else [at for at, cells in enumerate(self.columns) if _are_hours({*map(str.strip, cells)})]
         )
         again = [at for at in found if len({*self.columns[at]}) < len(self.columns[at])]  # several times a day
+        whole = max((len({*self.columns[at]}) for at in found if ":" in self.columns[at][0]), default=0)
         for at in [at for at in again if ":" not in self.columns[at][0]]:
             for clock in (one for one in clocks or guessed if one != at):
                 is_sure = clocks or len({*self._cells((at, clock))}) == len(self.columns[at])
+                if len({*self._cells((at, clock))}) <= whole:  # another column has whole times
+                    continue
                 if is_sure and (both := self._formats((at, clock), bool(guessed))):
                     return (at, clock), both
         years = [at for at, cells in enumerate(self.columns) if cells and _YEAR.fullmatch(cells[0])]

@@ -58,7 +58,7 @@ _UNIT = re.compile(
     r"°[CFK]?|[kMGT]?Wh?|[mk]?VA?r?|m?A|[kmµ]?g|mg/dL|mmol/L|km/h|mph|m/s|hPa|mbar|[ck]?m|mm|in|ft|lx|lux|pp[mb]|dB|bpm|k?Hz"
     r"|[kMGT]i?B|m³|l|L|s|ms|min|h|kn|µg/m³|W/m²|EUR|USD|CHF"
 )
-_OF_TIMES = re.compile(r"(?i)date|time|month|year|day|datum|zeit")
+_OF_TIMES = re.compile(r"(?i)date|time|month|year|day|datum|zeit|period")
 _DAY = r"([^\W\d]{2,9}[.,]{0,2} )?"  # of the week
 _TIME = re.compile(
     rf"{_DAY}\d{{1,4}}(\. |[-/. ])(de )?(\d{{1,2}}|[^\W\d]{{3,10}}\.?)([-/. ,]+(de )?\d|$).*|\d{{1,2}}:\d\d.*"
@@ -487,7 +487,9 @@ def _header(reader: list[tuple[int, Line]], first: int, width: int, busy: int) -
     bare = [at for at in full if not {"number", "time"} & {*map(kind_of, reader[at][1])}]
     named = [at for at in bare if {*range(at + 1, bare[-1])}.isdisjoint({*full} - {*bare})] or full  # names of titles
     if named:
-        return max(named, key=lambda at: (filled[at], -at))
+        most = max(filled[at] for at in named)
+        timed = [at for at in named if filled[at] == most and any(map(_OF_TIMES.search, reader[at][1]))]
+        return timed[-1] if timed else max(named, key=lambda at: (filled[at], -at))
     is_title = first and width > 2 and sum(map(bool, reader[first - 1][1])) == 1
     return first - 1 if first and not is_title and "number" not in map(kind_of, reader[first - 1][1]) else None
 
@@ -522,12 +524,15 @@ def _named_by_comment(before: list[str], separator: str, width: int) -> Line | N
     return found
 
 
-def decimal_of(columns: Iterable[Collection[str]], separator: str, given: str | None) -> tuple[str, str]:
+def decimal_of(
+    columns: Iterable[Collection[str]], separator: str, given: str | None, usual: str | None = None
+) -> tuple[str, str]:
     """Return the decimal mark and the thousands separators; raises InvalidInput if a character may be either.
 
     Parameters
     ----------
     columns : the texts of numbers, by column
+    usual : the decimal mark where the file was written, taken for a character that may be either
     """
     votes, unclear, groups, asks = set[str](), set[str](), set[str](), set[str]()
     for cells in columns:
@@ -552,6 +557,8 @@ def decimal_of(columns: Iterable[Collection[str]], separator: str, given: str | 
         votes = {given}
     if len(votes) > 1 or (not votes and unclear and len(unclear) > 1):
         raise InvalidInput("numbers have both a decimal comma and a decimal point; say which", field="--decimal")
+    if not votes and usual in asks:
+        votes = {usual}
     for mark, name in ((",", "comma"), (".", "point")):
         if not votes and mark in asks:
             reason = f"a {name} may mark decimals or thousands, as in 1{mark}234; say --decimal , or ."

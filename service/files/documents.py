@@ -152,7 +152,8 @@ def _objects_in(found: Any, depth: int = 3) -> list[dict[str, Any]]:
                     tables.append(_objects_in(inner, depth - 1))
                 except Malformed:
                     continue
-        if len(tables) == 1:
+        tables.sort(key=len, reverse=True)
+        if len(tables) == 1 or (tables and len(tables[0]) > dialect.CLEARLY * len(tables[1])):
             return tables[0]
         if len(tables) == len(found) > 1 and len({frozenset(one) for table in tables for one in table}) == 1:
             return [{"series": name} | one for name, table in zip(found, tables, strict=True) for one in table]

@@ -12,7 +12,7 @@ import re
 from collections import Counter
 from collections.abc import Iterator
 
-_ROMAN, _CENTRAL = ("cp1252", "cp850", "mac-roman"), ("cp1250", "iso8859-2")
+_ROMAN, _CENTRAL = ("cp1252", "cp850"), ("cp1250", "iso8859-2")
 _LATIN = (
     ("äöüßÄÖÜ", _ROMAN), ("éèàâçêîôûëïùœÉÈÀÇÊ", _ROMAN), ("áéíóúüñÁÉÍÓÚÑ¿¡", _ROMAN), ("åäöøæÅÄÖØÆé", _ROMAN),
     ("ãõáéíóúâêôçàÁÉÍÓÚÇÃ", _ROMAN), ("àèéìòùÀÈÉ", _ROMAN), ("çğıöşüâÇĞİÖŞÜ", ("cp1254",)),
@@ -31,7 +31,7 @@ _SCRIPTS = (
 )
 """Frequent letters of scripts, all of them, and encodings that have them; of both cases."""
 _SIGNS = "°º²³µ€£–—’‘“”„…·×±§№«»%′℃\N{NO-BREAK SPACE}"
-_WORDS = "年月日時时間间分秒温溫気氣度地点點站名城市区區電电力負负荷載量雨風风速水位降湿濕圧压值價价格數数東京北上海臺灣売額人"
+_WORDS = "年月日時时間间分秒温溫気氣度地点點站名城市区區電电力負负荷載量雨風风速水位降湿濕圧压值價价格數数東京北上海臺灣売額人実績予測需要"
 """Characters that are frequent in tables."""
 _ASIAN = (
     ("cp932", ((0x81, 0x83), (0x88, 0x97))), ("gb18030", ((0xA1, 0xA3), (0xB0, 0xD7))), ("big5", ((0xA1, 0xA3), (0xA4, 0xC6))),
@@ -76,7 +76,7 @@ def _scores(head: bytes) -> Iterator[tuple[float, str]]:
             for one in {*text} - {*_SIGNS}:
                 lead = one.encode(name)[0]
                 in_half = usual[0] <= lead <= usual[1] or signs[0] <= lead <= signs[1]
-                known[one] = 1.0 if one in _WORDS else (0.85 if _HANGUL.match(one) else 0.75) * in_half
+                known[one] = 1.0 if one in _WORDS else (0.85 if _HANGUL.match(one) else 0.8) * in_half
             yield _share(text, known, None), name
 
 
