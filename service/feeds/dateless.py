@@ -15,12 +15,15 @@ from livesvm.service.feeds import file_times
 from livesvm.service.files.dialect import Line
 
 _CLOCK = re.compile(r"(\d{1,2}):(\d\d)(?::(\d\d)(?:[.,]\d+)?)?(?: ?([AaPp])[Mm])?")
-_YEARLESS = re.compile(r"[A-Z][a-z]{2} +\d{1,2} \d{1,2}:\d\d(:\d\d)?|\d\d-\d\d \d\d:\d\d(:\d\d(\.\d+)?)?")
+_YEARLESS = re.compile(r"[A-Z][a-z]{2} +\d{1,2}( \d{1,2}:\d\d(:\d\d)?)?|\d\d-\d\d \d\d:\d\d(:\d\d(\.\d+)?)?")
+_NTH = re.compile(r"(?i)(?:nth|n-ter) (hour|day|week|stunde|tag|woche)")
+_LENGTHS = {"hour": 1, "stunde": 1, "day": 24, "tag": 24, "week": 168, "woche": 168}
+"""Hours in the parts of time that a column may count from 0, as Google Analytics does."""
 _DAY = re.compile(
     r"(?<!\d)(?:(?:19|20)\d\d([-_./]?)[01]\d\1[0-3]\d|\d{1,2}([-/.])\d{1,2}\2(?:\d{4}|\d\d)"
     r"|\d{1,2} [A-Za-z]{3,9} \d{4}|[A-Za-z]{3,9} \d{1,2},? \d{4})(?!\d)"
 )
-_GIVEN = re.compile(r"(\d{4}-\d\d-\d\d)[ T](.*%[HIMS].*)")
+_GIVEN = re.compile(r"(\d{4}-\d\d-\d\d)[ T](.*%.*)")
 NIGHT, WINTER = timedelta(hours=6), timedelta(days=90)
 """By how much times without a day, and days without a year, fall as the next one begins."""
 MOST_FALLS = 0.05
@@ -37,12 +40,14 @@ class Dateless:
     half : the column of AM and PM, if it is another one
     first : the first day; None if the file does not tell it
     has_days : whether the times have days without a year
+    length : of what the column counts, if it counts
     """
 
     at: int
     half: int | None
     first: datetime | None
     has_days: bool
+    length: timedelta | None = None
 
 
 def split(time_format: str | None) -> tuple[datetime | None, str | None]:
@@ -51,15 +56,23 @@ def split(time_format: str | None) -> tuple[datetime | None, str | None]:
     return (None, time_format) if found is None else (datetime.fromisoformat(found[1]), f"%Y-%m-%d {found[2]}")
 
 
-def found_in(columns: Sequence[Sequence[str]], about: Sequence[str], first: datetime | None) -> Dateless | None:
+def found_in(
+    names: Sequence[str], columns: Sequence[Sequence[str]], about: Sequence[str], first: datetime | None
+) -> Dateless | None:
     """Return the first column of times without a day or a year; None if there is none.
 
     Parameters
     ----------
-    about : texts that may tell the first day: lines before the header, names of columns and of the file
+    names : of the columns
+    about : other texts that may tell the first day: lines before the header, and the name of the file
     first : the first day, if it is given
     """
+    about = [*about, *names]
     for at, cells in enumerate(columns):
+        counts = _NTH.fullmatch(names[at])
+        if counts is not None and all(map(str.isdigit, cells)):
+            length = timedelta(hours=_LENGTHS[counts[1].lower()])
+            return Dateless(at, None, first or _day_in(about, False), False, length)
         some = {cell.strip() for cell in cells[:50]} - {""}
         has_days = bool(some) and all(map(_YEARLESS.fullmatch, some))
         if not has_days and not (some and all(map(_CLOCK.fullmatch, some))):
@@ -80,7 +93,9 @@ def rows_of(rows: Callable[[], Iterator[Line]], width: int, one: Dateless) -> It
     assert one.first is not None
     begin, before = one.first, datetime.min
     for row in rows():
-        if len(row) == width:
+        if one.length is not None and len(row) == width and row[one.at].isdigit():
+            row[one.at] = f"{begin + one.length * int(row[one.at]):%Y-%m-%d %H:%M:%S}"
+        elif len(row) == width:
             text = _text(row[one.at], "" if one.half is None else row[one.half])
             when = _moment(text, begin, one.has_days)
             if when is not None and before - when > (WINTER if one.has_days else NIGHT):
@@ -104,7 +119,8 @@ def _moment(text: str, begin: datetime, has_days: bool) -> datetime | None:
             if text[0].isdigit():
                 return datetime.fromisoformat(f"{begin.year}-{text}")
             seconds = ":%S" if text.count(":") > 1 else ""
-            return datetime.strptime(f"{begin.year} {text}", f"%Y %b %d %H:%M{seconds}")
+            clock = f" %H:%M{seconds}" if ":" in text else ""
+            return datetime.strptime(f"{begin.year} {text}", f"%Y %b %d{clock}")
         except ValueError:
             return None
     found = _CLOCK.fullmatch(text)

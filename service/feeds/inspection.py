@@ -174,7 +174,7 @@ def _largest(
     """Return the table of a file, or of several below each other the largest one with times; raises InvalidInput."""
     raw = replace(raw_tables.opened(path, given), name=path.name)
     may_have_more = raw.is_text and given.skip is None
-    lead = [line.partition(raw.separator)[0] for line in raw.said.get("lines before the header") or ()]
+    lead = [line.partition(raw.separator)[0].strip('"') for line in raw.said.get("lines before the header") or ()]
     refused = None
     if not may_have_more or [*map(dialect.kind_of, lead)].count("time") < raw_tables.FEWEST_ROWS:
         try:
@@ -295,8 +295,8 @@ class _Reader:
 
     def _with_days(self, first: datetime | None) -> bool:
         """Put a day before times of the day, or a year before days, and return whether there are such."""
-        about = [*(self.said.get("lines before the header") or ()), *self.raw.names, self.raw.name]
-        found = dateless.found_in(self.columns, about, first)
+        about = [*(self.said.get("lines before the header") or ()), self.raw.name]
+        found = dateless.found_in(self.raw.names, self.columns, about, first)
         if found is None or found.first is None:
             self.dateless = "" if found is None else self.raw.names[found.at]
             return False

@@ -94,10 +94,14 @@ def opened(path: Path, given: FileOptions) -> Raw:
             with dialect.unpacked(path, given.member) as file:
                 one = reader(file)
             return _of_document(one, about)
-    if first.startswith((b"{", b"[{", b"[[", b"[\n", b"[\r", b"[ ", b"<?xml", b"<feed")):
+    if first.startswith((b"<?xml", b"<feed")):
         with dialect.unpacked(path, given.member) as file:
-            one = documents.green_button(file) if first.startswith(b"<") else documents.as_json(file)
-        return _of_document(one, about)
+            is_green = b"espi" in file.read(dialect.HEAD)
+        with dialect.unpacked(path, given.member) as file:
+            return _of_document((documents.green_button if is_green else documents.xml)(file), about)
+    if first.startswith((b"{", b"[{", b"[[", b"[\n", b"[\r", b"[ ")):
+        with dialect.unpacked(path, given.member) as file:
+            return _of_document(documents.as_json(file), about)
     return _text(path, given, about)
 
 
@@ -107,20 +111,20 @@ def tables_in(path: Path, given: FileOptions) -> Iterator[Raw]:
         encoding = given.encoding or encoding_of(file.read(dialect.HEAD))
     counts = Counter(one for line in dialect.lines(path, encoding, given.member) for one in ",;\t|" if one in line)
     separator = given.separator or max(counts, key=counts.__getitem__, default=",")
-    begin, width, found = 0, 0, list[tuple[int, int, int]]()  # of lines: where one table begins, and ends; its rows
-    number, count = 0, 0
+    found = list[tuple[int, int, int]]()  # of each table, the line after the one before, its end, and its rows
+    after = width = count = number = 0
     for number, line in enumerate(dialect.lines(path, encoding, given.member)):
         cells = next(csv.reader([line], delimiter=separator), []) if line.strip() else []
-        is_header = len(cells) > 1 and {"text"} == {*map(dialect.kind_of, cells)} - {"missing"}
-        has_rows = count or any(rows for _, _, rows in found)
-        if len(cells) != width and has_rows and "time" in map(dialect.kind_of, cells):
-            return  # it is a broken row of the table before
-        if len(cells) != width or is_header:
-            found.append((begin, number, count))
-            begin, count = (number if is_header or count else begin), 0
-            width = len(cells)
+        kinds = {*map(dialect.kind_of, cells)} - {"missing"}
+        if len(cells) != width or (len(cells) > 1 and kinds == {"text"}):
+            if count >= FEWEST_ROWS:
+                found.append((after, number, count))
+                after = number
+            if found and "time" in kinds:
+                return  # it is a broken row of the table before
+            width, count = len(cells), 0
         count += width > 1
-    found.append((begin, number + 1, count))
+    found.append((after, number + 1, count))
     for first, end, count in sorted(found, key=itemgetter(2), reverse=True):
         if count < FEWEST_ROWS:
             return
