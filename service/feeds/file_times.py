@@ -528,7 +528,7 @@ def _reader(text: str) -> Callable[[str], str]:
         try:
             return whole(written)
         except ValueError:
-            if _ISO.match(cell) and not text.startswith(("%d.%m", "%d/%m", "%d-%m")):  # a date of a workbook among texts
+            if _ISO.match(cell) and not text.startswith(("%d.%m", "%d/%m", "%d-%m")):  # of a workbook, among texts
                 return datetime.fromisoformat(cell).isoformat()
             if (again := _AGAIN.fullmatch(written)) is None:
                 raise

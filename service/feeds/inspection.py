@@ -73,7 +73,9 @@ _TWO_NINES = re.compile(r"99([.,]0+)?")
 _CODED, _SURELY_CODED = re.compile(r"[+-]?\d{4,5},\w"), re.compile(r"[+-]0\d{3},\w")
 """Numbers of a fixed width with a mark of their quality, such as +0123,1, as in the ISD of weather stations."""
 _TARGET = re.compile(r"(?i)_?(value|y|target|state|load|demand)")
-_CALENDAR = re.compile(r"(?i)((iso|mmwr|epi)[ _]?)?(week|year)|day[ _]?of[ _]?week|week[ _]?day|wo(chen)?tag|dow|year|month|day|hour|unix|epoch")
+_CALENDAR = re.compile(
+    r"(?i)((iso|mmwr|epi)[ _]?)?(week|year)|day[ _]?of[ _]?week|week[ _]?day|wo(chen)?tag|dow|month|day|hour|unix|epoch"
+)
 """Names of columns of numbers that tell the time."""
 _NUMBERS = {"number", "missing"}
 _COMMA_DATES = ("%d.%m.", "%d. ")
