@@ -37,6 +37,12 @@ FINE = 10.0
 """Seconds above which intervals are whole seconds."""
 FILLED = 0.75
 """Share of the intervals of a grid that have a reading."""
+CLOSE = 1.08
+"""Largest ratio of a usual gap and the interval of the clock that it means: 28 or 32 minutes are half an hour."""
+CLOSED = 0.1
+"""Least share of a grid that is closed, and the largest share of readings at an hour of the week that is."""
+LONG = 8.0
+"""Gaps longer than so many usual ones are nights and outages, in which no readings are due."""
 FIRST = 1000
 """Times that show the interval."""
 BLOCK = 10_000
@@ -126,18 +132,42 @@ def grid_of(times: Sequence[float], of_target: Sequence[float]) -> tuple[Align, 
     drift = abs(every.between(times[0], times[-1]) - counted)
     if not off and (every.months or every.seconds < FINE or drift < interval.OFF):
         return None
-    steps = [every.between(one, other) for one, other in pairwise(of_target)]
-    if sum(abs(step - round(step)) <= interval.OFF and step > 0.5 for step in steps) >= 0.8 * len(steps):
-        near = min(GRIDS, key=lambda grid: abs(grid.approximate_seconds() - every.approximate_seconds()))
-        is_near = abs(near.approximate_seconds() / every.approximate_seconds() - 1) < 0.03
-        grid = near if is_near else every
-        methods: tuple[Align, Align] = ("nearest", "mean")  # readings at half past the grid are nearest to two
-        return max(methods, key=lambda how: len({grid_time(time, grid, how) for time in of_target})), grid
+    gaps = sorted(other - one for one, other in pairwise(of_target))
+    median = gaps[len(gaps) // 2]
+    around = [gap for gap in gaps if 0.5 * median <= gap <= 1.5 * median]
+    usual = math.fsum(around) / len(around)
+    near = min(GRIDS, key=lambda grid: abs(math.log(grid.approximate_seconds() / usual)))
+    is_near = 1 / CLOSE <= near.approximate_seconds() / usual <= CLOSE
+    for grid in (near, every)[not is_near :]:
+        steps = [grid.between(one, other) for one, other in pairwise(of_target)]
+        if sum(abs(step - round(step)) <= interval.OFF and step > 0.5 for step in steps) >= 0.8 * len(steps):
+            methods: tuple[Align, Align] = ("nearest", "mean")  # readings at half past the grid are nearest to two
+            return max(methods, key=lambda how: len({grid_time(time, grid, how) for time in of_target})), grid
+    closed = [gap for gap in gaps if gap > LONG * median]
     for grid in GRIDS:
-        count = grid.between(of_target[0], of_target[-1])
+        length = grid.approximate_seconds()
+        count = (of_target[-1] - of_target[0] - math.fsum(closed)) / length + sum(gap > length for gap in closed)
         if len(of_target) >= FILLED * count and len({grid.floor(time) for time in of_target}) >= FILLED * count:
             return "mean", grid
     return "mean", GRIDS[-1]
+
+
+def closed(times: Sequence[float], every: Every) -> float:
+    """Return the share of the grid without readings, if nearly all of it comes at the same hours or days; else 0.
+
+    Parameters
+    ----------
+    times : ascending, in seconds since 1970
+    """
+    length = every.approximate_seconds()
+    period = round((7 if times[-1] - times[0] >= 14 * interval.DAY else 1) * interval.DAY / length)
+    slots = {round((time - times[0]) / length) for time in times}
+    count = round((times[-1] - times[0]) / length) + 1
+    if every.months or period < 2 or count < 2 * period or len(slots) > (1 - CLOSED) * count:
+        return 0.0
+    filled = Counter(slot % period for slot in slots)
+    regular = sum(count / period - filled[at] for at in range(period) if filled[at] < CLOSED * count / period)
+    return (1 - len(slots) / count) if regular >= FILLED * (count - len(slots)) else 0.0
 
 
 def aligned(

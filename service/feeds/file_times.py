@@ -41,7 +41,7 @@ _OFFSETS = {
     **{"MDT": "-06:00", "MST": "-07:00", "PDT": "-07:00", "PST": "-08:00", "AKDT": "-08:00", "AKST": "-09:00"},
     **{"HST": "-10:00", "BST": "+01:00", "NZST": "+12:00", "NZDT": "+13:00", "AWST": "+08:00"},
 }
-_OFFSET = re.compile(rf"{'|'.join(sorted(_OFFSETS, reverse=True))}|[+-]\d\d:?\d\d")
+_OFFSET = re.compile(rf"{'|'.join(sorted(_OFFSETS, reverse=True))}|[+-](0\d|1[0-4]):?(00|15|30|45)")
 _NAMED_ZONES = (
     (re.compile(r"(?i).*\b(CET[/, ]*CEST|MEZ[/, ]*MESZ)\b.*"), "Europe/Berlin"),
     (re.compile(r"(?i).*\b(GMT[/, ]*BST)\b.*"), "Europe/London"),
@@ -83,6 +83,8 @@ _WORD = re.compile(r"([^\W\d_]{2,})[.,]?")
 _HALF = re.compile(r"(?i)\b([ap])\.?\s?m\.?$")
 _AROUND = re.compile(r"^\[|\]$| \([^)\d]*\)$")
 _EAST_ASIAN = str.maketrans({"年": "-", "月": "-", "日": None})
+_AGAIN = re.compile(r"(.*\b0?[1-3](?::\d\d){0,2}) ?(DST|[ABX*])")
+"""Times of the hour that comes twice when clocks go back, of which files mark the first, the second, or both."""
 _MIDNIGHT = re.compile(r"(.*\D)24((?::00|00){0,2})")
 _LAST = re.compile(r"(\d*)$")
 _ISO = re.compile(r"[-\d]+T\d\d")
@@ -96,8 +98,12 @@ _PARTS = (
 )
 """Names of columns that are a part of a time each."""
 _NUMBERED = {"doy": "%Y %j", "yday": "%Y %j", "dayofyear": "%Y %j"}
-_NUMBERED |= dict.fromkeys(("week", "isoweek", "wk", "woche", "kw", "semaine", "semana"), "%G %V %u")
+_NUMBERED |= dict.fromkeys(("week", "weeknumber", "wk", "woche", "kw", "semaine", "semana", "vecka", "uke"), "%G %V %u")
 """Names of columns that number the days or the weeks of a year, with the formats of both."""
+_WHOSE = re.compile(r"(current)?(mmwr|epi(demi(ologic(al)?)?)?|iso|reporting)_?(?=year|week)")
+"""What comes before a year or a week in the name of a column."""
+_MMWR = re.compile(r"(?i)mmwr|(\b|_)epi(demi\w*)?[ _]?(year|week)|\bili(net)?\b|influenza-like|fluview")
+"""Names where weeks are those of the Morbidity and Mortality Weekly Report, which begin on Sundays."""
 _PERIOD = (
     re.compile(r"(?P<year>\d{4})\W*(?P<kind>[QW])\s?(?P<number>\d{1,2})"),
     re.compile(r"(?P<kind>Q|[KC]?W)\s?(?P<number>\d{1,2})\W+(?P<year>\d{4})"),
@@ -115,7 +121,7 @@ _EPOCHS = {9: "seconds", 10: "seconds", 13: "milliseconds", 16: "microseconds", 
 _DIGITS = "YYYYMMDDHHMMSS"
 AS_IT_IS = ("ISO 8601", "digits", "since 1970")
 NAMED = re.compile(
-    r"(?i).*(time|date|stamp|epoch|datum|zeit|fecha|heure|period|last_changed|\bts\b|\bds\b|\bday\b|\bmtu\b|\bdt\b|month|week|year|quarter|\bmjd\b)"
+    r"(?i).*(time|date|stamp|epoch|datum|zeit|fecha|heure|period|last_changed|\bts\b|\bds\b|\bday\b|\bmtu\b|\bdt\b|month|week|year|quarter|\bmjd\b|(^|_)start$)"
     r".*"
 )
 
@@ -149,10 +155,9 @@ def find(cells: Sequence[str], name: str, *, alone: bool = False) -> list[TimeFo
     if not cells:
         return []
     is_named = alone or NAMED.fullmatch(name) is not None
-    if (
-        cells[0].isdigit() and _WEEK.fullmatch(name) and (weeks := _period(cells))
-    ):  # 202401 is a week there, and no month
-        return [weeks]
+    is_mmwr = _MMWR.search(name) is not None
+    if cells[0].isdigit() and _WEEK.fullmatch(name) and (weeks := _period(cells, is_mmwr)):
+        return [weeks]  # 202401 is a week there, and no month
     if is_named:
         kind = "years" if all(map(str.isdigit, cells)) else "years with decimals, in months"
         for years in (TimeFormat(kind, _of_decimal_year), TimeFormat(f"{kind}' middles", _of_middle)):
@@ -162,7 +167,7 @@ def find(cells: Sequence[str], name: str, *, alone: bool = False) -> list[TimeFo
         whole = [f"{float(cell):.0f}" for cell in cells]
         found = find(whole, "date", alone=True)
         return [_of_floats(one.whole()) for one in found if is_named or one.name.startswith("YYYY")]
-    as_weeks = None if cells[0].isdigit() else _period(cells)
+    as_weeks = None if cells[0].isdigit() else _period(cells, is_mmwr)
     found = [
         one for one in (_as_it_is(cells, is_named), _serial(cells, name, is_named, alone), as_weeks) if one is not None
     ]
@@ -219,7 +224,7 @@ def zone_of_offset(minutes: int) -> str | None:
 
 
 def _plain(name: str) -> str:
-    return re.sub(r"[ _<>\[\]-]", "", name.lower())
+    return _WHOSE.sub("", re.sub(r"[ _<>\[\]-]", "", name.lower()), count=1)
 
 
 def parts_unnamed(columns: Sequence[Sequence[str]]) -> Iterator[tuple[int, ...]]:
@@ -238,22 +243,47 @@ def parts_unnamed(columns: Sequence[Sequence[str]]) -> Iterator[tuple[int, ...]]
             yield places[:count]
 
 
-def numbered(name: str) -> TimeFormat | None:
-    """Return the format of a year and the number of a day or week in it, if the column of numbers has such a name."""
+def numbered(name: str, about: str = "") -> list[TimeFormat]:
+    """Return the formats of a year and the number of a day or week in it, if a column has such a name.
+
+    Parameters
+    ----------
+    about : other names and titles, which may tell how weeks are counted
+    """
     form = _NUMBERED.get(_plain(name))
     if form is None:
-        return None
+        return []
+    if form.endswith("%u"):
+        kinds = [TimeFormat(f"year and {kind} week", partial(_of_year_and_week, kind=kind)) for kind in ("ISO", "MMWR")]
+        return kinds[::-1] if _MMWR.search(f"{name} {about}") and "iso" not in name.lower() else kinds
 
     def read(cell: str) -> str:
         """Return the time in a cell as ISO 8601; raises ValueError."""
-        if form.endswith("%u"):
-            return _iso(datetime.strptime(f"{cell} 1", form))
         day, _, clock = cell.rpartition(" ") if cell.count(" ") == 2 else (cell, "", "0")
         if not clock.isdigit() or int(clock) > 2400 or int(clock) % 100 > 59:
             raise ValueError(cell)
         return _iso(datetime.strptime(day, form) + timedelta(hours=int(clock) // 100, minutes=int(clock) % 100))
 
-    return TimeFormat("year and ISO week" if form.endswith("%u") else "year and day of it", read)
+    return [TimeFormat("year and day of it", read)]
+
+
+def _of_year_and_week(cell: str, kind: str) -> str:
+    return _iso(_week(*map(int, cell.split()), is_mmwr=kind == "MMWR"))
+
+
+def _week(year: int, number: int, *, is_mmwr: bool) -> datetime:
+    """Return the first day of a week, a Sunday if it is one of the MMWR; raises ValueError.
+
+    In both counts the fourth of January is in the first week.
+    """
+    if not is_mmwr:
+        return datetime.fromisocalendar(year, number, 1)
+    fourths = datetime(year, 1, 4), datetime(year + 1, 1, 4)
+    first, following = (one - timedelta(days=one.isoweekday() % 7) for one in fourths)
+    found = first + timedelta(weeks=number - 1)
+    if not first <= found < following:
+        raise ValueError(f"{year} has no week {number}")
+    return found
 
 
 def by_format(given: str) -> TimeFormat:
@@ -366,24 +396,26 @@ def _of_middle(cell: str) -> str:
     return _of_decimal_year(f"{float(cell.replace(',', '.')) - 1 / 24:.6f}")
 
 
-def _period(cells: list[str]) -> TimeFormat | None:
-    """Return the format of quarters or ISO weeks, which reads each as its first day; None for other cells."""
+def _period(cells: list[str], is_mmwr: bool) -> TimeFormat | None:
+    """Return the format of quarters or weeks, which reads each as its first day; None for other cells."""
+    read = partial(_of_period, is_mmwr=is_mmwr)
     try:
         for cell in cells:
-            _of_period(cell)
+            read(cell)
     except ValueError:
         return None
-    return TimeFormat("quarters" if "q" in cells[0].lower() else "ISO weeks", _of_period)
+    weeks = "MMWR weeks, which begin on Sundays" if is_mmwr else "ISO weeks"
+    return TimeFormat("quarters" if "q" in cells[0].lower() else weeks, read)
 
 
-def _of_period(cell: str) -> str:
+def _of_period(cell: str, *, is_mmwr: bool) -> str:
     found = next((match for one in _PERIOD if (match := one.fullmatch(cell.strip().upper()))), None)
     if found is None:
         raise ValueError(cell)
     year, number = int(found["year"]), int(found["number"])
     if found["kind"] == "Q":
         return _iso(datetime(year, 3 * number - 2, 1))
-    return _iso(datetime.fromisocalendar(year, number, 1))
+    return _iso(_week(year, number, is_mmwr=is_mmwr))
 
 
 def _written(cells: list[str], is_named: bool) -> list[TimeFormat]:
@@ -493,7 +525,14 @@ def _reader(text: str) -> Callable[[str], str]:
                 return whole(zone[1]) + _OFFSETS.get(zone[2], zone[2])
             except ValueError:  # -2024 may be a year
                 pass
-        return whole(written)
+        try:
+            return whole(written)
+        except ValueError:
+            if _ISO.match(cell) and not text.startswith(("%d.%m", "%d/%m", "%d-%m")):  # of a workbook, among texts
+                return datetime.fromisoformat(cell).isoformat()
+            if (again := _AGAIN.fullmatch(written)) is None:
+                raise
+            return whole(again[1])
 
     return read
 
@@ -502,21 +541,30 @@ def _iso(when: datetime) -> str:
     return when.isoformat()
 
 
-def localized(zone: str, in_order: bool = True) -> Callable[[str, str], str]:
+def is_twice(when: datetime) -> bool:
+    """Return whether a time with a zone comes twice there, as clocks go back."""
+    return when.replace(fold=0).utcoffset() > when.replace(fold=1).utcoffset()  # type: ignore[operator]
+
+
+def localized(zone: str, in_order: bool = True, ends: timedelta = timedelta(0)) -> Callable[[str, str], str]:
     """Return a function that adds the UTC offset of a zone to times without an offset.
 
     The returned function takes a time and the name of the time's series. When clocks go back, one hour comes twice: the
     order of the times tells the first from the second, and times that are not ``in_order`` get the first.
+
+    Parameters
+    ----------
+    ends : by which times are after the begin of their interval, of which the clock counts
     """
     known, place = dict[str, datetime](), times.zone_of(zone)
 
     def offset(text: str, series: str) -> str:
         """Return the time with its UTC offset, as ISO 8601."""
-        when = datetime.fromtimestamp(times.parse(text, "time", 0).seconds, UTC).replace(tzinfo=place)
+        when = (datetime.fromtimestamp(times.parse(text, "time", 0).seconds, UTC) - ends).replace(tzinfo=place)
         before = known.get(series)
         if in_order and before is not None and when.replace(tzinfo=UTC) <= before:
             when = when.replace(fold=1)
         known[series] = max(when.replace(tzinfo=UTC), before or when.replace(tzinfo=UTC))
-        return when.isoformat()
+        return ((when.astimezone(UTC) + ends).astimezone(place) if ends else when).isoformat()
 
     return offset

@@ -9,15 +9,15 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
-from datetime import datetime
+from datetime import datetime, timedelta
 from functools import partial
 from itertools import groupby, islice, pairwise, repeat
 from pathlib import Path
 from typing import Any
 
-from livesvm.service.feeds import align, file_times, frequencies, interval, times
+from livesvm.service.feeds import align, dateless, file_times, frequencies, interval, times
 from livesvm.service.feeds.align import Align
 from livesvm.service.feeds.file_times import TimeFormat
 from livesvm.service.files import dialect, documents, raw_tables
@@ -42,8 +42,8 @@ EACH = 20
 DAY = 86_400.0
 SORTED = 200_000
 """Most rows that are put in order."""
-BACK = 2 * 3600.0
-"""Seconds by which times fall back at most without being out of order: clocks do so in autumn."""
+BACK, AUTUMN = 2 * 3600.0, (4, 10, 11)
+"""Seconds by which local times fall back at most without being out of order, and the months in which clocks do so."""
 SUMMARY, NOTES = 5, 20
 """Most rows at the end that may be summaries, and notes with fewer or more cells than the table's rows."""
 _OF_SERIES = re.compile(
@@ -54,13 +54,14 @@ _SERIES = re.compile(
     r"(?i)(series|name|id|key|sensor|meter|station|entity_id|site|item|store|symbol|metric|_field|.*_id)"
 )
 _CLOCK = re.compile(r"\d{1,2}[:.]\d\d([:.]\d\d(\.\d+)?)?( ?[AaPp][Mm]|\s?[-–]\s?\d{1,2}:\d\d.*)?|\d\d\s?[-–]\s?\d\d")  # noqa: RUF001
-_CLOCKS = ("hour", "hr", "he", "hour ending", "stunde", "uhrzeit", "time", "hhmm", "clock", "heure", "hora")
+_CLOCKS = ("hour", "hr", "he", "hourending", "hrend", "hourbeginning", "stunde", "uhrzeit", "time", "hhmm", "clock")
+_CLOCKS += ("heure", "hora", "ora", "uur")
 _YEAR = re.compile(r"(1[6-9]|2[01])\d\d")
 _PACKED_CLOCK = re.compile(r"([01]\d|2[0-4])[0-5]\d")
 _PERIODS = re.compile(r"(?i)(settlement[ _]?)?period|sp|settlementperiod|intervall?|zeitintervall")
 _TIMES = ("time", "timestamp", "datetime", "date", "_time", "ts", "ds")  #: names that are taken first
 _FORECAST = re.compile(r"(?i).*(forecast|prognos|predict|planned|day-ahead total)")
-_DIRECTION = re.compile(r"(?i)(^|[^a-z])(w?dir|mwd)([^a-z]|$)|direction|richtung|bearing|azimuth")
+_DIRECTION = re.compile(r"(?i)(^|[^a-z])(w?dir|mwd|wd)([^a-z]|$)|direction|richtung|bearing|azimuth")
 """Names of columns of degrees around the compass."""
 _CODE = re.compile(r"[1-9]\d{4,}|0\d+")
 _WHOLE = re.compile(r"-?\d{1,15}(\.0*)?")
@@ -72,11 +73,21 @@ _TWO_NINES = re.compile(r"99([.,]0+)?")
 _CODED, _SURELY_CODED = re.compile(r"[+-]?\d{4,5},\w"), re.compile(r"[+-]0\d{3},\w")
 """Numbers of a fixed width with a mark of their quality, such as +0123,1, as in the ISD of weather stations."""
 _TARGET = re.compile(r"(?i)_?(value|y|target|state|load|demand)")
-_CALENDAR = re.compile(r"(?i)(day[ _]?of[ _]?)?week|week[ _]?day|wo(chen)?tag|dow|year|month|day|hour|unix|epoch")
+_CALENDAR = re.compile(
+    r"(?i)((iso|mmwr|epi)[ _]?)?(week|year)|day[ _]?of[ _]?week|week[ _]?day|wo(chen)?tag|dow|month|day|hour|unix|epoch"
+)
 """Names of columns of numbers that tell the time."""
 _NUMBERS = {"number", "missing"}
-_IN_EUROPE = {(6, 10, 1): "Europe/London", (6, 10, 2): "Europe/Berlin", (6, 10, 3): "Europe/Helsinki"}
-"""Zones by weekday, month and hour of the hour that comes twice."""
+_COMMA_DATES = ("%d.%m.", "%d. ")
+"""Begins of the formats of dates that are written where decimal marks are commas."""
+_AUTUMN = {
+    **{(10, -1, 1): "Europe/London", (10, -1, 2): "Europe/Berlin", (10, -1, 3): "Europe/Helsinki"},
+    **{(11, 0, 1): "America/New_York", (11, 0, 2): "America/New_York", (4, 0, 2): "Australia/Sydney"},
+}
+"""Zones by the hour that comes twice on a Sunday: its month, 0 for the first week or -1 for the last one, and the hour.
+
+Where hours have the time of their end, the one after it comes twice.
+"""
 NOTHING = FileOptions()
 
 
@@ -140,11 +151,13 @@ def table(
     time, series : the columns of times and of names where the file has them, and none is ``given``
     """
     with _of_file(path):
-        raw = raw_tables.opened(path, given)
-        raw.name = path.name
-        if given.series is None and series in raw.names:
-            given = replace(given, series=series)
-        return _Reader(raw, given, time).table()
+
+        def read(raw: Raw) -> InspectedTable:
+            """Interpret one table."""
+            has_series = given.series is None and series in raw.names
+            return _Reader(raw, replace(given, series=series) if has_series else given, time).table()
+
+        return _largest(path, given, read)
 
 
 def examples(path: Path, given: FileOptions = NOTHING) -> InspectedTable:
@@ -154,7 +167,31 @@ def examples(path: Path, given: FileOptions = NOTHING) -> InspectedTable:
     times, as "unknown" may be an ordinary word elsewhere.
     """
     with _of_file(path):
-        return _Reader(raw_tables.opened(path, given), given, None, of_examples=True).table()
+        return _largest(path, given, lambda raw: _Reader(raw, given, None, of_examples=True).table(), needs_times=False)
+
+
+def _largest(
+    path: Path, given: FileOptions, read: Callable[[Raw], InspectedTable], *, needs_times: bool = True
+) -> InspectedTable:
+    """Return the table of a file, or of several below each other the largest one with times; raises InvalidInput."""
+    raw = replace(raw_tables.opened(path, given), name=path.name)
+    may_have_more = raw.is_text and given.skip is None
+    lead = [line.partition(raw.separator)[0].strip('"') for line in raw.said.get("lines before the header") or ()]
+    refused = None
+    if not may_have_more or [*map(dialect.kind_of, lead)].count("time") < raw_tables.FEWEST_ROWS:
+        try:
+            return read(raw)
+        except InvalidInput as error:
+            if not may_have_more or error.field != "rows":
+                raise
+            refused = error
+    for one in raw_tables.tables_in(path, given):
+        with suppress(InvalidInput):
+            if ((found := read(replace(one, name=path.name))).times and found.targets) or not needs_times:
+                return found
+    if refused is not None:
+        raise refused
+    return read(raw)
 
 
 @contextmanager
@@ -184,13 +221,19 @@ class _Reader:
         self.every: interval.Every | None = None
         self.grid: tuple[Align, interval.Every] | None = None
         self.order = ""
+        self.ends = timedelta(0)
         self._read_first()
         if not of_examples and (found := frequencies.finest(raw.names, self.columns)) is not None:
             self.raw = raw = replace(raw, rows=partial(frequencies.rows_of, raw.rows, raw.width, found))
             self.said["periods of several lengths"] = found.said
             self._read_first()
         self._without_codes()
-        self.parts, formats = self._examples_time() if of_examples else self._with_zone(*self._time(time))
+        self.dateless, (first, time_format) = "", dateless.split(given.time_format)
+        self.given = replace(given, time_format=time_format)
+        timed = self._examples_time() if of_examples else self._time(time)
+        if not of_examples and (first is not None or not timed[1]) and self._with_days(first):
+            timed = self._time(time)
+        self.parts, formats = timed if of_examples else self._with_zone(*timed)
         self._look(formats)
         good = [row for row in self.kept[self.begin : self.end] if len(row) == raw.width] + self.later
         self.columns = [*zip(*good, strict=True)] if good else [()] * raw.width
@@ -215,11 +258,12 @@ class _Reader:
             for cell in cells
         )
         if raw.is_text:
-            self.decimal, self.thousands = dialect.decimal_of(numbers, raw.separator, given.decimal)
+            usual = "," if self.format is not None and self.format.name.startswith(_COMMA_DATES) else None
+            self.decimal, self.thousands = dialect.decimal_of(numbers, raw.separator, given.decimal, usual)
         points = [cell for cells in numbers for cell in cells if "." in cell]
         may_be_thousands = self.decimal == "." and raw.separator != "," and all(map(_GROUPED.fullmatch, points))
         if (may_be_thousands := may_be_thousands and raw.is_text and given.decimal is None and bool(points)) and (
-            self.format is not None and self.format.name.startswith(("%d.%m.", "%d. "))
+            self.format is not None and self.format.name.startswith(_COMMA_DATES)
         ):
             self.decimal, self.thousands = ",", f"{self.thousands}."  # as in the countries of such dates
         self.says_point = may_be_thousands
@@ -250,6 +294,20 @@ class _Reader:
         self.raw = replace(self.raw, rows=rows)
         self.said["marks of quality left out"] = ", ".join(self.raw.names[at] for at in coded)
         self._read_first()
+
+    def _with_days(self, first: datetime | None) -> bool:
+        """Put a day before times of the day, or a year before days, and return whether there are such."""
+        about = [*(self.said.get("lines before the header") or ()), self.raw.name]
+        found = dateless.found_in(self.raw.names, self.columns, about, first)
+        if found is None or found.first is None:
+            self.dateless = "" if found is None else self.raw.names[found.at]
+            return False
+        self.given = replace(self.given, time_format=None)
+        self.raw = replace(self.raw, rows=partial(dateless.rows_of, self.raw.rows, self.raw.width, found))
+        said = f"{found.first:%Y-%m-%d}, as times have none"
+        self.said["first day"] = f"{said}; --time-format '2024-01-31 %H:%M:%S' takes another"
+        self._read_first()
+        return True
 
     def _kind_of(self, column: Sequence[str]) -> str:
         """Return the most frequent kind of a column's cells; in examples, numbers mixed with text count as text."""
@@ -352,9 +410,11 @@ class _Reader:
     def _formats(self, parts: tuple[int, ...], alone: bool = False) -> list[TimeFormat]:
         if len(parts) == 2 and (periods := self._periods(parts)):
             return periods
-        one = file_times.numbered(self.raw.names[parts[1]]) if len(parts) > 1 else None
-        if one is not None and one.reads(self._cells(parts)):
-            return [one]
+        if len(parts) > 1:
+            about = " ".join([*self.raw.names, *(self.said.get("lines before the header") or ()), self.raw.name])
+            for one in file_times.numbered(self.raw.names[parts[1]], about):
+                if one.reads(self._cells(parts)):
+                    return [one]
         cells, name = self._cells(parts), self.raw.names[parts[0]]
         few = [*cells[:50], *cells[len(cells) // 2 :][:20]]
         if not few:
@@ -404,7 +464,7 @@ class _Reader:
         parts = file_times.parts_in(self.raw.names)
         if usual not in self.raw.names and parts and (formats := self._formats(parts, True)):
             distinct, whole = len({*self._cells(parts)}), (*parts, parts[-1] + 1)
-            is_numbered = len(parts) == 2 and file_times.numbered(names[parts[-1]]) is not None
+            is_numbered = len(parts) == 2 and file_times.numbered(names[parts[-1]]) != []
             has_clock = is_numbered and whole[-1] < len(names) and distinct < len({*self._cells(whole)})
             if has_clock and (hours := self._formats(whole, True)):  # 930 after the day of the year
                 return whole, hours
@@ -432,14 +492,19 @@ class _Reader:
         spoken = [at for at in found if dialect.kind_of(self.columns[at][0]) != "number" or names[at] in _TIMES]
         found = {at: found[at] for at in spoken or found}  # numbers are times where nothing else is
         clocks = [at for at, cells in enumerate(self.columns) if cells and _CLOCK.fullmatch(cells[0].strip())]
-        clocks = clocks or [at for at, one in enumerate(names) if one.strip("<>") in _CLOCKS or _PERIODS.fullmatch(one)]
+        clocks = clocks or [
+            at for at, one in enumerate(names) if re.sub("[ _<>]", "", one) in _CLOCKS or _PERIODS.fullmatch(one)
+        ]
         guessed = (
             [] if clocks else [at for at, cells in enumerate(self.columns) if _are_hours({*map(str.strip, cells)})]
         )
         again = [at for at in found if len({*self.columns[at]}) < len(self.columns[at])]  # several times a day
+        whole = max((len({*self.columns[at]}) for at in found if ":" in self.columns[at][0]), default=0)
         for at in [at for at in again if ":" not in self.columns[at][0]]:
             for clock in (one for one in clocks or guessed if one != at):
                 is_sure = clocks or len({*self._cells((at, clock))}) == len(self.columns[at])
+                if len({*self._cells((at, clock))}) <= whole:  # another column has whole times
+                    continue
                 if is_sure and (both := self._formats((at, clock), bool(guessed))):
                     return (at, clock), both
         years = [at for at, cells in enumerate(self.columns) if cells and _YEAR.fullmatch(cells[0])]
@@ -782,7 +847,7 @@ class _Reader:
         """Return the function that adds the zone's UTC offset to times; None if times have one, or no zone is given."""
         if form is None or form.zoned or self.given.zone is None:
             return None
-        return file_times.localized(self.given.zone, in_order=not self.of_examples)
+        return file_times.localized(self.given.zone, in_order=not self.of_examples, ends=self.ends)
 
     def _blanked(self, cells: Sequence[str], at: int) -> Sequence[str]:
         """Return a column's cells with marks of missing values made empty, and numbers written with a decimal point."""
@@ -834,14 +899,17 @@ class _Reader:
         """Return in which order the rows are: "newest first", "none" if they have to be sorted, or an empty text."""
         if self.format is None or self.of_examples:
             return ""
-        newest, rises, falls, back = dict[Any, float](), 0, 0, 0.0
+        newest, rises, falls, is_unsorted = dict[Any, float](), 0, 0, False
         for name, when, _ in self._held:
             before = newest.get(name, when)
-            rises, falls, back = rises + (when > before), falls + (when < before), max(back, before - when)
+            rises, falls = rises + (when > before), falls + (when < before)
+            if when < before and not is_unsorted:
+                clock = interval.moment(when)  # which may go back
+                may_go_back = not self.format.zoned and before - when <= BACK and clock.month in AUTUMN
+                is_unsorted = not may_go_back or clock.hour > 3
             newest[name] = when
         if falls > 2 and falls > 50 * rises:
             return "newest first"
-        is_unsorted = back > BACK or falls > max(2, (rises + falls) / 10)
         return "none" if is_unsorted and self.count <= SORTED else ""
 
     @cached_property
@@ -860,15 +928,27 @@ class _Reader:
         return [(name, when, has) for (name, _, has), when in zip(rows, seconds, strict=False)]
 
     def _zone_of_autumn(self) -> None:
-        """Take the zone of Europe in which the hour that comes twice does so, on the last Sunday of October."""
-        if self.format is None or self.format.zoned or self.given.zone is not None or self.of_examples:
+        """Take a zone in which the hour that comes twice does so; see whether times are the ends of hours there."""
+        if self.format is None or self.format.zoned or self.of_examples:
             return
         counts = Counter(when for name, when, _ in self._held if name == self._held[0][0])
-        twice = [interval.moment(when) for when, count in counts.items() if count == 2]
-        hours = {(when.weekday(), when.month, when.hour) for when in twice if when.day > 24}
-        zone = _IN_EUROPE.get(hours.pop()) if len(hours) == 1 else None
-        if zone is not None and len({when.date() for when in twice}) == len({when.year for when in twice}):
+        twice = [interval.moment(when).replace(tzinfo=None) for when, count in counts.items() if count == 2]
+        hours = {
+            (when.month, -1 if when.day > 24 else (when.day - 1) // 7, when.hour)
+            for when in twice
+            if when.weekday() == 6
+        }
+        zone = _AUTUMN.get(hours.pop()) if len(hours) == 1 else None
+        is_once = len({when.date() for when in twice}) == len({when.year for when in twice})
+        if self.given.zone is None and zone is not None and is_once:
             self._take_zone(zone, f"{twice[0]:%Y-%m-%d %H:%M} twice")
+        if self.given.zone is not None and twice:
+            place, hour = times.zone_of(self.given.zone), timedelta(hours=1)
+            if all(file_times.is_twice((when - hour).replace(tzinfo=place)) for when in twice) and not any(
+                file_times.is_twice(when.replace(tzinfo=place)) for when in twice
+            ):
+                self.ends = hour
+                self.said["hours"] = "have the time at which they end, as the hour before comes twice"
 
     def _sorted(self, rows: Iterator[Line]) -> Iterator[Line]:
         held = [*rows]
@@ -914,6 +994,10 @@ class _Reader:
         is_refused = any(one.strip() not in self.words for one in texts)
         taken = "; say --missing" if is_refused else ", which are taken as missing"
         said["texts among numbers"] = marks_of + taken if texts else None
+        if not self.of_examples:
+            said["columns without values"] = [
+                self.raw.names[at] for at, one in enumerate(self.kinds) if one == "missing"
+            ]
         far = {one for cells in self.far.values() for one in cells}
         if far:
             said["far from all other numbers"] = f"{', '.join(sorted(far))}, taken as missing; --missing takes others"
@@ -939,6 +1023,10 @@ class _Reader:
 
     def _unread_times(self) -> str | None:
         """Return which column may have times in an unknown format, and what to say; None if there is no such column."""
+        if self.dateless:
+            option = "say --time-format with the first day, as in '2024-01-31 %H:%M:%S'"
+            some = self.columns[self.raw.names.index(self.dateless)][0]
+            return f"{self.dateless!r} has times without a day or a year, such as {some!r}; {option}"
         for at, cells in enumerate(self.columns):
             some = [cell for cell in cells if not self._is_missing(cell)]
             if some and self.kinds[at] != "number" and sum(any(map(str.isdigit, one)) for one in some) > len(some) / 2:
@@ -983,10 +1071,19 @@ class _Reader:
             found.every = f"{self.every}"
         self.said["interval"] = shown if not off else f"{shown} mostly; {off} of {len(rising[0]) - 1} are not"
         self.said["gaps"] = gaps or None
+        closed = align.closed(rising[0], self.every if self.grid is None else self.grid[1])
+        if closed and self.given.align is None:
+            skipped = "--on-missing skip joins the readings around them"
+            self.said["hours or days without readings"] = f"{closed:.0%}, which hold the last value; {skipped}"
+        empty = [
+            f"{name[0] if len(name) == 1 else name}" for name, one in held.items() if not any(has for _, has in one)
+        ]
+        if self.series and empty:
+            self.said["series without values"] = f"{len(empty)}: {', '.join(empty[:5])}"
         counts = Counter(when for when, _ in series[0])
         if twice := [interval.moment(when) for when, count in counts.items() if count > 1]:
             is_local = self.format is not None and not self.format.zoned and self.given.zone is None
-            may_go_back = is_local and all(when.month in (4, 10, 11) and when.hour < 4 for when in twice)
+            may_go_back = is_local and all(when.month in AUTUMN and when.hour < 4 for when in twice)
             if self.grid is None and not may_go_back and self.given.zone in (None, "UTC"):
                 self.grid = "nearest", self.every
                 self.order = self.order or ("none" if self.count <= SORTED else "")

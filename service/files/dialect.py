@@ -20,6 +20,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import IO, Any
 
+from livesvm.service.files.encodings import encoding_of
 from livesvm.service.files.malformed import Malformed
 from livesvm.solvers.errors import InvalidInput
 
@@ -57,16 +58,16 @@ _UNIT = re.compile(
     r"°[CFK]?|[kMGT]?Wh?|[mk]?VA?r?|m?A|[kmµ]?g|mg/dL|mmol/L|km/h|mph|m/s|hPa|mbar|[ck]?m|mm|in|ft|lx|lux|pp[mb]|dB|bpm|k?Hz"
     r"|[kMGT]i?B|m³|l|L|s|ms|min|h|kn|µg/m³|W/m²|EUR|USD|CHF"
 )
-_OF_TIMES = re.compile(r"(?i)date|time|month|year|day|datum|zeit")
+_OF_TIMES = re.compile(r"(?i)date|time|month|year|day|datum|zeit|period")
 _DAY = r"([^\W\d]{2,9}[.,]{0,2} )?"  # of the week
 _TIME = re.compile(
     rf"{_DAY}\d{{1,4}}(\. |[-/. ])(de )?(\d{{1,2}}|[^\W\d]{{3,10}}\.?)([-/. ,]+(de )?\d|$).*|\d{{1,2}}:\d\d.*"
     rf"|{_DAY}[^\W\d]{{3,10}}\.?(-\d\d|[ -](\d{{1,2}},? (\d\d:\d\d.*)?)?\d{{4}}.*)"
     r"|\d{4}\W*[QW] ?\d+.*|(Q[1-4]|[KC]?W ?\d+)\W?\d{4}|\d{4}M\d\d|\d{4}-?\d\d(-?\d\d)?([T ].*)?"
 )
+_HALVES, _CLOCK = ("AM", "PM"), re.compile(r"\d{1,2}:\d\d:\d\d")
 _SEP = re.compile(r'"?sep=(.|\\t)"?', re.IGNORECASE)
 _MARKS = "'\u2019 \u00a0\u202f"
-_CYRILLIC = re.compile(rb"[\xa8\xb8\xc0-\xff]{3,}")  #: words of letters that in Western text are rarely neighbours
 
 
 @dataclass(frozen=True)
@@ -198,32 +199,6 @@ def member_of(path: Path, wanted: str | None) -> str | None:
         return _chosen(archive, wanted).filename if len(archive.infolist()) > 1 else None
 
 
-def encoding_of(head: bytes) -> str:
-    """Return the encoding of a text, guessed from its first bytes."""
-    if head.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
-        return "utf-16"
-    for first, name in ((1, "utf-16-le"), (0, "utf-16-be")):
-        if head[first::2].count(0) > len(head) // 4:
-            return name
-    try:
-        codecs.getincrementaldecoder("utf-8")().decode(head)
-    except UnicodeDecodeError:
-        high = [byte for byte in head if byte >= 0x80]
-        words = b"".join(_CYRILLIC.findall(head))
-        if 2 * len(words) > len(high) and 10 * sum(byte >= 0xC0 for byte in high) > 9 * len(high):
-            return "cp1251"
-        if min(high) >= 0xA0:
-            return "latin-1"
-        for name in ("cp1252", "cp932"):  # Western, Japanese
-            try:
-                codecs.getincrementaldecoder(name)().decode(head)
-                return name
-            except UnicodeDecodeError:
-                continue
-        return "cp1252"
-    return "utf-8-sig" if head.startswith(codecs.BOM_UTF8) else "utf-8"
-
-
 def lines(path: Path, encoding: str, member: str | None = None) -> Iterator[str]:
     """Yield the lines of a file, with their line ends; raises Malformed."""
     with unpacked(path, member) as raw, io.TextIOWrapper(raw, encoding, newline="") as text:
@@ -244,8 +219,17 @@ def rows(path: Path, dialect: Dialect) -> Iterator[Line]:
     if dialect.has_comments:
         text = (line for line in text if not _is_comment(line))
     used = None if dialect.used == (*range(dialect.width),) else dialect.used
+    header = dialect.header or []
+    own = next((at for at, cell in enumerate(header) if kind_of(cell) == "text" and cell.upper() not in _HALVES), 0)
+    again = header[own:]
+    is_new = False
     for cells in _cells(text, dialect.separator):
-        if any(cells) and cells != dialect.header:
+        if not any(cells):
+            is_new = True
+        elif (cells[own:] if own else cells) != again:
+            if is_new and len(cells) > 1 and {"text"} == {*map(kind_of, cells)} - {"missing"}:
+                raise InvalidInput(f"begins another table, with {cells[0][:32]!r}; say --skip", field="rows")
+            is_new = False
             if len(cells) > dialect.width:
                 rest = " ".join(cells[dialect.width :]).strip()
                 is_remark = dialect.ends_in_words and not any(map(str.isdigit, rest))
@@ -422,6 +406,10 @@ def _layout(
         under = [cells for _, cells in reader[header + 1 : first] if len(cells) == len(names)]
         full = [cells for cells in under if 2 * sum(map(bool, cells)) > len(cells)]
         names = _joined_names(names, [cells for cells in full if not any(map(_is_number, cells))])
+    clocks = [at for at, name in enumerate(names) if _CLOCK.fullmatch(name)]
+    if len(clocks) == 1 and header is not None:  # the header has the time at which it was written
+        names = [*names]
+        names[clocks[0]] = "time"
     used = [at for at in used if names[at] or any(cells[at] for cells in body)]
     names = [names[at] or ("index" if at == 0 else f"column{at + 1}") for at in used]
     units = [] if header is None else [", ".join(filter(None, cells)) for _, cells in reader[header + 1 : first]]
@@ -499,7 +487,9 @@ def _header(reader: list[tuple[int, Line]], first: int, width: int, busy: int) -
     bare = [at for at in full if not {"number", "time"} & {*map(kind_of, reader[at][1])}]
     named = [at for at in bare if {*range(at + 1, bare[-1])}.isdisjoint({*full} - {*bare})] or full  # names of titles
     if named:
-        return max(named, key=lambda at: (filled[at], -at))
+        most = max(filled[at] for at in named)
+        timed = [at for at in named if filled[at] == most and any(map(_OF_TIMES.search, reader[at][1]))]
+        return timed[-1] if timed else max(named, key=lambda at: (filled[at], -at))
     is_title = first and width > 2 and sum(map(bool, reader[first - 1][1])) == 1
     return first - 1 if first and not is_title and "number" not in map(kind_of, reader[first - 1][1]) else None
 
@@ -534,12 +524,15 @@ def _named_by_comment(before: list[str], separator: str, width: int) -> Line | N
     return found
 
 
-def decimal_of(columns: Iterable[Collection[str]], separator: str, given: str | None) -> tuple[str, str]:
+def decimal_of(
+    columns: Iterable[Collection[str]], separator: str, given: str | None, usual: str | None = None
+) -> tuple[str, str]:
     """Return the decimal mark and the thousands separators; raises InvalidInput if a character may be either.
 
     Parameters
     ----------
     columns : the texts of numbers, by column
+    usual : the decimal mark where the file was written, taken for a character that may be either
     """
     votes, unclear, groups, asks = set[str](), set[str](), set[str](), set[str]()
     for cells in columns:
@@ -564,6 +557,8 @@ def decimal_of(columns: Iterable[Collection[str]], separator: str, given: str | 
         votes = {given}
     if len(votes) > 1 or (not votes and unclear and len(unclear) > 1):
         raise InvalidInput("numbers have both a decimal comma and a decimal point; say which", field="--decimal")
+    if not votes and usual in asks:
+        votes = {usual}
     for mark, name in ((",", "comma"), (".", "point")):
         if not votes and mark in asks:
             reason = f"a {name} may mark decimals or thousands, as in 1{mark}234; say --decimal , or ."

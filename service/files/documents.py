@@ -152,7 +152,8 @@ def _objects_in(found: Any, depth: int = 3) -> list[dict[str, Any]]:
                     tables.append(_objects_in(inner, depth - 1))
                 except Malformed:
                     continue
-        if len(tables) == 1:
+        tables.sort(key=len, reverse=True)
+        if len(tables) == 1 or (tables and len(tables[0]) > dialect.CLEARLY * len(tables[1])):
             return tables[0]
         if len(tables) == len(found) > 1 and len({frozenset(one) for table in tables for one in table}) == 1:
             return [{"series": name} | one for name, table in zip(found, tables, strict=True) for one in table]
@@ -278,6 +279,27 @@ def green_button(file: IO[bytes]) -> Document:
     if len({meter for _, meter, _ in rows}) < 2:
         return Document(["time", "value"], [[str(start), value] for start, _, value in rows], said)
     return Document([*LONG], [[str(start), meter.rpartition("/")[2], value] for start, meter, value in rows], said)
+
+
+def xml(file: IO[bytes]) -> Document:
+    """Return the most frequent kind of element in an XML document as a table of its attributes and texts."""
+    rows, cells = dict[str, list[dict[str, Any]]](), 0
+    try:
+        for _, one in ElementTree.iterparse(file):
+            texts = {inner.tag.rpartition("}")[2]: inner.text for inner in one if not len(inner) and inner.text}
+            found = {**one.attrib, **texts}
+            if len(found) > 1:
+                rows.setdefault(one.tag, []).append(found)
+                cells += len(found)
+                one.clear()
+            if cells > MOST_CELLS:
+                raise Malformed("is XML with too many cells for a table", field="body")
+    except ElementTree.ParseError as error:
+        raise Malformed(f"is no XML: {error}", field="body") from error
+    tag = max(rows, key=lambda one: len(rows[one]), default="")
+    if len(rows.get(tag, ())) < 2:
+        raise Malformed("is XML, but holds no rows of elements with attributes", field="body")
+    return _of_objects(rows[tag], {"format": f"XML, its elements {tag.rpartition('}')[2]}"})
 
 
 def _of(element: ElementTree.Element, path: str) -> str:

@@ -2,17 +2,24 @@
 
 from __future__ import annotations
 
+import csv
 import re
+import tempfile
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import islice, takewhile
+from operator import itemgetter
 from pathlib import Path
 from typing import Any
 
 from livesvm.service.errors import ServiceError
 from livesvm.service.files import dialect, documents, parquet
 from livesvm.service.files.dialect import FileOptions, Line
+from livesvm.service.files.encodings import encoding_of
+from livesvm.solvers.errors import InvalidInput
 
 MEMORY_MB = 512
 """Largest memory, in MB, for unpacking a Parquet file."""
@@ -34,6 +41,8 @@ _DAY = re.compile(r"(?i)\d{8}|\d{1,4}([-/. ])(\d{1,2}|[a-z]{3,10})\1\d{1,4}([ T]
 _PARTS_OF_DAY = (24, 48, 96, 288)
 BLOCK = 10_000
 """Number of rows of a Parquet file that are read at a time."""
+FEWEST_ROWS = 10
+"""Least number of lines of a table that is one of several in a file."""
 
 
 @dataclass
@@ -85,11 +94,47 @@ def opened(path: Path, given: FileOptions) -> Raw:
             with dialect.unpacked(path, given.member) as file:
                 one = reader(file)
             return _of_document(one, about)
-    if first.startswith((b"{", b"[{", b"[[", b"[\n", b"[\r", b"[ ", b"<?xml", b"<feed")):
+    if first.startswith((b"<?xml", b"<feed")):
         with dialect.unpacked(path, given.member) as file:
-            one = documents.green_button(file) if first.startswith(b"<") else documents.as_json(file)
-        return _of_document(one, about)
+            is_green = b"espi" in file.read(dialect.HEAD)
+        with dialect.unpacked(path, given.member) as file:
+            return _of_document((documents.green_button if is_green else documents.xml)(file), about)
+    if first.startswith((b"{", b"[{", b"[[", b"[\n", b"[\r", b"[ ")):
+        with dialect.unpacked(path, given.member) as file:
+            return _of_document(documents.as_json(file), about)
     return _text(path, given, about)
+
+
+def tables_in(path: Path, given: FileOptions) -> Iterator[Raw]:
+    """Yield the tables of a text file that has several, one below the other, each with a header; the largest first."""
+    with dialect.unpacked(path, given.member) as file:
+        encoding = given.encoding or encoding_of(file.read(dialect.HEAD))
+    counts = Counter(one for line in dialect.lines(path, encoding, given.member) for one in ",;\t|" if one in line)
+    separator = given.separator or max(counts, key=counts.__getitem__, default=",")
+    found = list[tuple[int, int, int]]()  # of each table, the line after the one before, its end, and its rows
+    after = width = count = number = 0
+    for number, line in enumerate(dialect.lines(path, encoding, given.member)):
+        cells = next(csv.reader([line], delimiter=separator), []) if line.strip() else []
+        kinds = {*map(dialect.kind_of, cells)} - {"missing"}
+        if len(cells) != width or (len(cells) > 1 and kinds == {"text"}):
+            if count >= FEWEST_ROWS:
+                found.append((after, number, count))
+                after = number
+            if found and "time" in kinds:
+                return  # it is a broken row of the table before
+            width, count = len(cells), 0
+        count += width > 1
+    found.append((after, number + 1, count))
+    for first, end, count in sorted(found, key=itemgetter(2), reverse=True):
+        if count < FEWEST_ROWS:
+            return
+        held = tempfile.NamedTemporaryFile("w", suffix=".csv", newline="", encoding="utf-8")  # noqa: SIM115, it is kept
+        held.writelines(islice(dialect.lines(path, encoding, given.member), first, end))
+        held.flush()
+        said = {"several tables": f"lines {first + 1} to {end} are read, the largest one with times"}
+        with suppress(InvalidInput):
+            yield _text(Path(held.name), replace(given, encoding="utf-8", member=None), said, held)
+        held.close()  # as its table was not taken
 
 
 def _of_document(one: documents.Document, about: dict[str, Any]) -> Raw:
