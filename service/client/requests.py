@@ -40,6 +40,8 @@ _IN_NPZ = {
     *("X", "indptr", "indices", "values", "n_features", "y", "keys", "weights", "times", "tags", "on_repeat"),
     *("decay", "C", "remove_keys", "remove_oldest", "relabel_keys", "relabel_y", "reweight_keys", "reweight_weights"),
 }
+_ADDED = ("y", "keys", "weights", "times", "tags", "on_repeat")
+_CHANGED = ("remove", "relabel", "reweight", "decay", "C", "convex", "change", "rescale")
 PAGE = 1000
 """Entries of a list that one request asks for."""
 
@@ -70,44 +72,31 @@ def _by_key(given: Any) -> tuple[list[Any], list[Any]]:
     return given.index.tolist(), given.tolist()
 
 
-def _changes(
-    X: Any = None,
-    y: ArrayLike | None = None,
-    *,
-    remove: Mapping[str, Any] | None = None,
-    relabel: Mapping[Key, float | str] | None = None,
-    reweight: Mapping[Key, float] | None = None,
-    decay: float | None = None,
-    C: float | None = None,
-    convex: bool = False,
-    change: Mapping[str, Any] | None = None,
-    rescale: bool = False,
-    **columns: Any,
-) -> Document:
-    """Return the body of an update; ``columns`` are further fields of the added examples, such as their keys."""
-    if unknown := columns.keys() - {"keys", "weights", "times", "tags", "on_repeat"}:
+def _changes(**change: Any) -> Document:
+    """Return the body of an update, from arguments of ``ModelCalls.update``; raises TypeError for other names."""
+    if unknown := change.keys() - {"X", *_ADDED, *_CHANGED}:
         raise TypeError(f"a change has no {', '.join(sorted(unknown))}")
-    body: Document = given(decay=decay, C=C)
-    if convex:
+    asked = given(**change)
+    body: Document = {name: asked[name] for name in ("decay", "C") if name in asked}
+    if asked.get("convex"):
         body["robust"] = None
-    if change is not None:
-        body["change"] = dict(change)
-    if rescale:
+    if "change" in asked:
+        body["change"] = dict(asked["change"])
+    if asked.get("rescale"):
         body["rescale"] = True
-    if X is not None:
-        for name, spelled in (("weights", _listed), ("times", _times), ("tags", _tags)):
-            columns[name] = spelled(columns.get(name))
-        body["add"] = given(**_features(X), y=_targets(y), **columns)
-    if remove is not None:
-        if not isinstance(remove, Mapping):
+    if "X" in asked:
+        spelled = {"y": _targets, "weights": _listed, "times": _times, "tags": _tags}
+        added = {name: asked[name] for name in _ADDED if name in asked}
+        added |= {name: spell(added[name]) for name, spell in spelled.items() if name in added}
+        body["add"] = _features(asked["X"]) | added
+    if "remove" in asked:
+        if not isinstance(remove := asked["remove"], Mapping):
             raise TypeError(f"remove must be a mapping such as {{'keys': [...]}}, not a {type(remove).__name__}")
         body["remove"] = dict(remove)
-    if relabel is not None:
-        named, values = _by_key(relabel)
-        body["relabel"] = {"keys": named, "y": _targets(values)}
-    if reweight is not None:
-        named, values = _by_key(reweight)
-        body["reweight"] = {"keys": named, "weights": _listed(values)}
+    for name, target, spell in (("relabel", "y", _targets), ("reweight", "weights", _listed)):
+        if name in asked:
+            keys, values = _by_key(asked[name])
+            body[name] = {"keys": keys, target: spell(values)}
     return body
 
 
