@@ -13,7 +13,6 @@ from livesvm.service.cli.output import AsJson, Told, confirm, show
 
 if TYPE_CHECKING:
     from livesvm.service.client import Client
-    from livesvm.service.client.requests import Request
 
 ModelId = Annotated[str, typer.Argument(help="The model's id.", metavar="MODEL")]
 FeedId = Annotated[str, typer.Argument(help="The feed's id.", metavar="FEED")]
@@ -62,9 +61,15 @@ def calling(work: Callable[..., Any]) -> Callable[..., None]:
 
 
 def plain(
-    call: Callable[..., Request[Any]], id: Any = None, columns: Sequence[str] = (), *, part: str = "", asks: str = ""
+    call: Callable[..., Any],
+    id: Any = None,
+    columns: Sequence[str] = (),
+    *,
+    part: str = "",
+    asks: str = "",
+    **options: Any,
 ) -> Callable[..., None]:
-    """Return a command that calls one method of the client and prints the answer; the method's docstring is its help.
+    """Return a command that makes one call of the client and prints the answer; the call's docstring is its help.
 
     Parameters
     ----------
@@ -72,25 +77,26 @@ def plain(
     columns : names of the columns to show of an answer that is a list
     part : name of the only field of the answer to show
     asks : question to confirm before a call that cannot be undone, with ``{}`` for the id
+    options : types of the command's options, which the call takes by the same names, and with the same defaults
     """
 
-    def work(client: Client, **given: Any) -> Any:
+    def work(client: Client, id: str | None = None, yes: bool = False, **given: Any) -> Any:
         """Make the call."""
         if asks:
-            confirm(asks.format(given["id"]), given.pop("yes"))
-        answer = getattr(client, call.__name__)(*given.values())
+            confirm(asks.format(id), yes)
+        answer = call(client, *([] if id is None else [id]), **given)
         if answer is None:
-            return Told({"deleted": given["id"]}, [])
+            return Told({"deleted": id}, [])
         shown = (answer, columns) if columns else answer[part] if part else answer
         return Told(answer, [shown])
 
-    kinds = {"client": Any} | ({"id": id} if id else {}) | ({"yes": Yes} if asks else {})
+    kinds = {"client": Any} | ({"id": id} if id else {}) | ({"yes": Yes} if asks else {}) | options
+    defaults: dict[str, Any] = {"client": inspect.Parameter.empty, "id": inspect.Parameter.empty, "yes": False}
+    defaults |= {name: inspect.signature(call).parameters[name].default for name in options}
     parameters = [
-        inspect.Parameter(name, inspect.Parameter.POSITIONAL_OR_KEYWORD, annotation=kind)
+        inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, annotation=kind, default=defaults[name])
         for name, kind in kinds.items()
     ]
-    if asks:
-        parameters[-1] = parameters[-1].replace(default=False)
     work.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
     work.__doc__ = (inspect.getdoc(call) or "").partition("\n")[0]
     return calling(work)

@@ -18,7 +18,7 @@ from livesvm.service.cli.connection import finished
 from livesvm.service.cli.feed_settings import OF_FEEDS, feed_settings
 from livesvm.service.cli.output import AsJson, Told
 from livesvm.service.cli.readings import OPTIONS, DryRun, Line, csv_of, first_rows, reading, table, told, values_in
-from livesvm.service.client import feeds
+from livesvm.service.client.feeds import FeedCalls
 
 if TYPE_CHECKING:
     from livesvm.service.client import Client
@@ -93,7 +93,7 @@ def create(
         raise
 
 
-app.command("list")(plain(feeds.feeds, columns=FEEDS))
+app.command("list")(plain(FeedCalls.feeds, columns=FEEDS))
 
 
 @app.command("show")
@@ -181,8 +181,8 @@ def run(
     return _run(client, feed, file, size, given, dry_run, as_json)
 
 
-app.command("pause")(plain(feeds.pause_feed, FeedId, part="source"))
-app.command("resume")(plain(feeds.resume_feed, FeedId, part="source"))
+app.command("pause")(plain(FeedCalls.pause_feed, FeedId, part="source"))
+app.command("resume")(plain(FeedCalls.resume_feed, FeedId, part="source"))
 
 
 @app.command("watch")
@@ -238,7 +238,9 @@ def tune(
     return Told(job, [(job["result"]["steps"], RECIPES)])
 
 
-app.command("delete")(plain(feeds.delete_feed, FeedId, asks="Delete feed {}, its models and all that is stored of it?"))
+app.command("delete")(
+    plain(FeedCalls.delete_feed, FeedId, asks="Delete feed {}, its models and all that is stored of it?")
+)
 
 
 def without_file(given: dict[str, Any]) -> dict[str, Any]:

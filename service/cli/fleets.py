@@ -14,7 +14,7 @@ from livesvm.service.cli.feed_settings import OF_FLEETS, feed_settings
 from livesvm.service.cli.feeds import CALL_ROWS, File, hinted, of_grid, of_served, steps_among, without_file
 from livesvm.service.cli.output import Told, tracked
 from livesvm.service.cli.readings import OPTIONS, DryRun, Line, csv_of, first_rows, reading, table, told
-from livesvm.service.client import fleets
+from livesvm.service.client.fleets import FleetCalls
 
 if TYPE_CHECKING:
     from livesvm.service.client import Client
@@ -67,7 +67,7 @@ def create(
     return sent
 
 
-app.command("list")(plain(fleets.fleets, columns=FLEETS))
+app.command("list")(plain(FleetCalls.fleets, columns=FLEETS))
 
 
 @app.command("show")
@@ -80,7 +80,7 @@ def show_one(client: Client, fleet: FleetId) -> Any:
     return Told(found, [shown, "\nworst", (found["worst"], SERIES)])
 
 
-app.command("series")(plain(fleets.series, FleetId, SERIES))
+app.command("series")(plain(FleetCalls.series, FleetId, SERIES))
 
 
 @app.command("push")
@@ -175,10 +175,10 @@ def forecast(
     return None
 
 
-app.command("pause")(plain(fleets.pause_fleet, FleetId))
-app.command("resume")(plain(fleets.resume_fleet, FleetId))
+app.command("pause")(plain(FleetCalls.pause_fleet, FleetId))
+app.command("resume")(plain(FleetCalls.resume_fleet, FleetId))
 app.command("delete")(
-    plain(fleets.delete_fleet, FleetId, asks="Delete fleet {}, its series and all that is stored of them?")
+    plain(FleetCalls.delete_fleet, FleetId, asks="Delete fleet {}, its series and all that is stored of them?")
 )
 
 

@@ -12,6 +12,7 @@ from livesvm.service.cli.commands import ModelId, RequestName, calling, plain
 from livesvm.service.cli.output import Told, counted
 from livesvm.service.cli.readings import DryRun, of_examples
 from livesvm.service.client import requests
+from livesvm.service.client.requests import ModelCalls
 
 if TYPE_CHECKING:
     from livesvm.service.cli.files import Examples
@@ -218,4 +219,4 @@ def of_model(
     return replace(found, X=files.as_wide(found.X, described["n_features"]))
 
 
-certificate = plain(requests.certificate, ModelId)
+certificate = plain(ModelCalls.certificate, ModelId)

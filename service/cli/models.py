@@ -12,6 +12,7 @@ from livesvm.service.cli.learning import Key, Target, first_examples
 from livesvm.service.cli.output import AsJson, parsed
 from livesvm.service.cli.readings import DryRun, of_examples
 from livesvm.service.client import requests
+from livesvm.service.client.requests import ModelCalls
 
 if TYPE_CHECKING:
     from livesvm.service.client import Client
@@ -20,8 +21,8 @@ app = typer.Typer(help="Create, list, show and delete models.", no_args_is_help=
 
 COLUMNS = ("id", "task", "state", "version", "n_examples", "n_support", "relative_gap", "updated_at")
 
-app.command("list")(plain(requests.models, columns=COLUMNS))
-app.command("show")(plain(requests.model, ModelId))
+app.command("list")(plain(ModelCalls.models, columns=COLUMNS))
+app.command("show")(plain(ModelCalls.model, ModelId))
 
 
 @app.command("create")
@@ -92,7 +93,7 @@ def create(
     return tables.create(client, model, asked | found.settings, found, is_quiet=as_json)
 
 
-app.command("delete")(plain(requests.delete_model, ModelId, asks="Delete model {} and all that is stored of it?"))
+app.command("delete")(plain(ModelCalls.delete_model, ModelId, asks="Delete model {} and all that is stored of it?"))
 
 
 def _labels(texts: list[str]) -> list[str] | list[int]:

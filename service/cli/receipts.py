@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 
 from livesvm.service.cli.commands import plain
-from livesvm.service.client import requests
+from livesvm.service.client.requests import ModelCalls
 
 app = typer.Typer(help="Receipts of erasures.", no_args_is_help=True)
 
@@ -43,7 +43,7 @@ def verify(
     print(f"signed by {receipt['public_key']}")
 
 
-app.command("key")(plain(requests.receipt_key, part="public_key"))
+app.command("key")(plain(ModelCalls.receipt_key, part="public_key"))
 
 
 def _readings(text: str) -> list[int | str]:

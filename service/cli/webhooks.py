@@ -8,13 +8,15 @@ import typer
 
 from livesvm.service.cli.commands import WebhookId, calling, plain
 from livesvm.service.cli.output import Told
-from livesvm.service.client import webhooks
+from livesvm.service.client.webhooks import WebhookCalls
 
 if TYPE_CHECKING:
     from livesvm.service.client import Client
 
 app = typer.Typer(help="Events that are sent to a URL, signed.", no_args_is_help=True)
 
+Limit = Annotated[int, typer.Option(help="At most so many.", min=1, max=1000)]
+Message = Annotated[str | None, typer.Option(help="Only the message of this id.")]
 WEBHOOKS = ("id", "url", "events", "waiting", "dead")
 LETTERS = ("id", "type", "attempts", "reason", "dead_at")
 
@@ -42,32 +44,9 @@ def create(
     return Told(found, [{name: found[name] for name in ("id", "url", "secret")}])
 
 
-app.command("list")(plain(webhooks.webhooks, columns=WEBHOOKS))
-app.command("show")(plain(webhooks.webhook, WebhookId))
-app.command("ping")(plain(webhooks.ping_webhook, WebhookId))
-
-
-@app.command("dead")
-@calling
-def dead(
-    client: Client,
-    webhook: WebhookId,
-    limit: Annotated[int, typer.Option(help="At most so many.", min=1, max=1000)] = 100,
-) -> Any:
-    """List the messages of a webhook that the service has given up delivering, with the reasons."""
-    found = client.dead_letters(webhook, limit)
-    return Told(found, [(found, LETTERS)])
-
-
-@app.command("resend")
-@calling
-def resend(
-    client: Client,
-    webhook: WebhookId,
-    message: Annotated[str | None, typer.Option(help="Only the message of this id.")] = None,
-) -> Any:
-    """Try again to deliver one dead letter of a webhook, or all."""
-    return client.resend(webhook, message)
-
-
-app.command("delete")(plain(webhooks.delete_webhook, WebhookId, asks="Delete webhook {} with what waits for it?"))
+app.command("list")(plain(WebhookCalls.webhooks, columns=WEBHOOKS))
+app.command("show")(plain(WebhookCalls.webhook, WebhookId))
+app.command("ping")(plain(WebhookCalls.ping_webhook, WebhookId))
+app.command("dead")(plain(WebhookCalls.dead_letters, WebhookId, LETTERS, limit=Limit))
+app.command("resend")(plain(WebhookCalls.resend, WebhookId, message=Message))
+app.command("delete")(plain(WebhookCalls.delete_webhook, WebhookId, asks="Delete webhook {} with what waits for it?"))

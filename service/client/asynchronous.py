@@ -91,8 +91,11 @@ class AsyncClient(ClientCalls):
 
     async def send(self, request: Request[T]) -> T:
         """Send a request, and repeat it for ``patience`` seconds while the service is busy; raises ServiceProblem."""
-        again = AsyncRetrying(**policy(request.is_repeatable, self._patience))
-        return answered(request.read, await again(self._once, request))
+        found: T | Request[T] = request
+        while isinstance(found, Request):
+            again = AsyncRetrying(**policy(found.is_repeatable, self._patience))
+            found = answered(found.read, await again(self._once, found))
+        return found
 
     async def close(self) -> None:
         """Close the connections to the service."""

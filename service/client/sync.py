@@ -88,8 +88,11 @@ class Client(ClientCalls):
 
     def send(self, request: Request[T]) -> T:
         """Send a request, and repeat it for ``patience`` seconds while the service is busy; raises ServiceProblem."""
-        again = Retrying(**policy(request.is_repeatable, self._patience))
-        return answered(request.read, again(self._once, request))
+        found: T | Request[T] = request
+        while isinstance(found, Request):
+            again = Retrying(**policy(found.is_repeatable, self._patience))
+            found = answered(found.read, again(self._once, found))
+        return found
 
     def close(self) -> None:
         """Close the connections to the service."""

@@ -15,7 +15,7 @@ from scipy import sparse
 from livesvm.service.datasets.arrays import Arrays
 from livesvm.service.jobs.plots import MOST_POINTS
 from livesvm.service.models.arrays import Key
-from livesvm.service.models.classifier import check_kind, labels_of
+from livesvm.service.models.classifier import labels_of
 from livesvm.service.models.commands import Outcome, Sizes
 from livesvm.service.models.labels import as_labels, check_among, check_labels
 from livesvm.service.models.learners import (
@@ -39,6 +39,7 @@ from livesvm.solvers.kernels import nystroem
 from livesvm.solvers.kernels.kernel import Kernel
 from livesvm.solvers.models import feature_scale, scaling
 from livesvm.solvers.models.base import LiveEstimator
+from livesvm.solvers.models.class_labels import check_kind
 from livesvm.solvers.models.large_predictor import SparsePairsPredictor, SparsePredictor
 from livesvm.solvers.models.predictor import Predictor
 from livesvm.solvers.pu.problem import coefficients, labelled_problem

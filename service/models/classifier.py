@@ -32,7 +32,6 @@ class ServedClassifier(LiveSVC):
     def check_classes(self, y: Targets, most: int, field: str = "y") -> None:
         """Raise InvalidInput for labels of another kind than the known ones, or for more than ``most`` classes."""
         before, labels = vars(self).get("classes_", y[:0]), as_labels(y)
-        check_kind(before, labels, field)
         check_number(before, self._known_classes(labels, field), labels, most, field)
 
     @property
@@ -86,33 +85,11 @@ class ServedClassifier(LiveSVC):
 
 
 class ServedLargeClassifier(LiveL2SVC):
-    """A live classifier for windows that are too large for exact updates; its labels are numbers or words.
-
-    Parameters
-    ----------
-    decision_function_shape : "ovr" or "ovo": decisions of more than two classes are one for each class or for each pair
-    """
-
-    def __init__(
-        self,
-        C: float = 1.0,
-        kernel: str = "rbf",
-        *,
-        gamma: float | str = "scale",
-        degree: int = 3,
-        coef0: float = 0.0,
-        decision_function_shape: str = "ovr",
-        columns: Any = None,
-        cache_mb: float = 512,
-    ) -> None:
-        super().__init__(C, kernel, gamma=gamma, degree=degree, coef0=coef0, columns=columns, cache_mb=cache_mb)
-        self.decision_function_shape = decision_function_shape
+    """A live classifier for windows that are too large for exact updates; its labels are numbers or words."""
 
     def check_classes(self, y: Targets, most: int, field: str = "y") -> None:
         """Raise InvalidInput for labels of another kind than the known ones, or for more than ``most`` classes."""
-        labels = as_labels(y)
-        before = self.labels_
-        check_kind(before, labels, field)
+        before, labels = self.labels_, as_labels(y)
         check_number(before, labels_with(before, labels, field), labels, most, field)
 
     def knows_only(self, labels: Targets) -> bool:
@@ -124,13 +101,6 @@ class ServedLargeClassifier(LiveL2SVC):
 
 
 Served = ServedClassifier | ServedLargeClassifier  #: classifiers whose classes come with the data
-
-
-def check_kind(before: NDArray[Any], labels: NDArray[Any], field: str) -> None:
-    """Raise InvalidInput if new labels are words and known labels are numbers, or vice versa."""
-    if before.size and (before.dtype.kind == "U") != (labels.dtype.kind == "U"):
-        kind = "a string" if before.dtype.kind == "U" else "a number"
-        raise InvalidInput(f"must be {kind}, as labels before", field=field, row=0)
 
 
 def check_number(before: NDArray[Any], known: NDArray[Any], labels: NDArray[Any], most: int, field: str) -> None:

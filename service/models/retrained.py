@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from livesvm.service.errors import EmptyModel
-from livesvm.service.models.classifier import ServedClassifier, check_kind
+from livesvm.service.models.classifier import ServedClassifier
 from livesvm.service.models.commands import Batch, Command, Edits, Outcome, Sizes, follow
 from livesvm.service.models.learners import new_estimator, restored_estimator
 from livesvm.service.models.state import ModelState
@@ -20,6 +20,7 @@ from livesvm.solvers.estimators.large_window import LiveL2SVC
 from livesvm.solvers.models import feature_scale
 from livesvm.solvers.models.base import LiveEstimator
 from livesvm.solvers.models.changing import ChangingEstimator
+from livesvm.solvers.models.class_labels import check_kind
 from livesvm.solvers.sparse import same
 
 

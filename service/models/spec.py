@@ -271,7 +271,8 @@ class ModelSpec(Request):
         if self.target_scale == "auto" and self.C != "auto":
             raise InvalidInput("is chosen with C, which is not auto", field="target_scale")
         for name, default in OPTIONS.items():
-            its_own = name in task.options or (name == "probability" and task.has_labels and task.is_exact)
+            of_labels = name == "decision_function_shape" or (name == "probability" and task.is_exact)
+            its_own = name in task.options or (task.has_labels and of_labels)
             if not its_own and getattr(self, name) != default:
                 raise InvalidInput(f"is no parameter of {kind}", field=name)
         if self.drift_alarms is not None and not self.has_errors:

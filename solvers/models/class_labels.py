@@ -30,7 +30,7 @@ def labels_with(known: NDArray[Any], labels: NDArray[Any], field: str) -> NDArra
     except TypeError:  # a label that is a list
         raise InvalidInput("labels must be one value for each row", field=field) from None
     _check_finite(labels, field)
-    _check_kind(known, labels, field)
+    check_kind(known, labels, field)
     try:
         _check_classes(labels)
         if not known.size:
@@ -237,7 +237,7 @@ def _check_classes(labels: NDArray[Any]) -> None:
     check_classification_targets(labels)
 
 
-def _check_kind(known: NDArray[Any], labels: NDArray[Any], field: str) -> None:
+def check_kind(known: NDArray[Any], labels: NDArray[Any], field: str) -> None:
     """Raise InvalidInput for labels of another kind than the known ones: strings, dates, or numbers."""
     if not known.size or not labels.size:
         return

@@ -222,7 +222,7 @@ def test_signs_stay_what_they_were_until_another_label_comes(make: Make, http: h
     ]
     before = asked()
     for y, reason in (
-        (["ape", "bee"], "as labels before"),
+        (["ape", "bee"], "as no label before is"),
         ([0.5, 1], "whole number"),
         ([True, 1], "boolean"),
     ):

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import inspect
+import json
+import re
 import time
 from datetime import UTC, datetime
 from typing import Any
@@ -13,8 +16,77 @@ import pytest
 from scipy.sparse import csr_array
 
 from livesvm.service.client import AsyncClient, Client, ServiceProblem, requests
+from livesvm.service.client.surface import ClientCalls
 from tests.service.conftest import Make
 from tests.service.process import ServiceProcess, blobs
+from tests.service.test_client_retries import CALLS
+
+SPELLED = {
+    "from": "begin",
+    "to": "end",
+    "step": "steps",
+    "add": "X",
+    "rows": "X",
+    "robust": "convex",
+    "method": "folds",
+}
+"""Parameters of the service that the client calls otherwise."""
+LEFT = {
+    **{name: {"max_seconds"} for name in ("apply", "certificate", "feed_certificate", "restore")},
+    **{name: {"after", "limit"} for name in ("models", "feeds", "fleets", "series")},  # these ask for every page
+    "fleet_forecast": {"after", "limit", "format"},
+    "update": {"target"},
+    "examples": {"format"},
+    "fleet_forecast_file": {"series"},
+    "create_series": {"series"},
+}
+"""Parameters of the service that methods of the client do not have."""
+WITHOUT_A_METHOD = r"GET /(access|events|jobs|metrics|health/.*|(feeds|jobs|models)/{\w+}/(events|recent))|\w+ /v2.*"
+
+
+class Unsent(ClientCalls):
+    """The calls of the clients; each returns its request."""
+
+    def __init__(self) -> None:
+        """Open no connection."""
+
+    def send(self, request: Any) -> Any:
+        return request
+
+
+def fields(schema: dict[str, Any], schemas: dict[str, Any]) -> dict[str, Any]:
+    """Return the schemas of the fields of a body, of all the forms that it may have."""
+    schema = schemas[schema["$ref"].rpartition("/")[2]] if "$ref" in schema else schema
+    found = dict(schema.get("properties", {}))
+    for form in (*schema.get("anyOf", ()), *schema.get("oneOf", ())):
+        found |= fields(form, schemas)
+    return found
+
+
+def test_the_calls_of_the_client_are_the_calls_of_the_service(http: httpx.Client) -> None:
+    document, called = http.get("/openapi.json").json(), set()
+    served = {f"{verb.upper()} {path}": one for path, of in document["paths"].items() for verb, one in of.items()}
+    forms = {call: re.compile(re.sub(r"\\{\w+\\}", "[^/]+", re.escape(call))) for call in served}
+    for name, make in CALLS.items():
+        sent: Any = make(Unsent())  # type: ignore[arg-type]
+        call = min((call for call in served if forms[call].fullmatch(f"{sent.method} {sent.path}")), key=len)
+        given = {one["name"]: one["schema"] for one in served[call].get("parameters", ()) if one["in"] != "path"}
+        assert ("Idempotency-Key" in given) == ("idempotency-key" in sent.headers), name
+        assert sent.params.keys() <= given.keys(), name
+        media = served[call].get("requestBody", {"content": {None: {}}})["content"]
+        assert sent.headers.get("content-type") in media, name
+        body = fields(media.get("application/json", {}).get("schema", {}), document["components"]["schemas"])
+        if sent.headers.get("content-type") == "application/json" and body:
+            assert json.loads(sent.content).keys() <= body.keys(), name
+        takes = inspect.signature(getattr(Client, name)).parameters
+        options = {one: schema for one, schema in (given | body).items() if not re.match("[A-Z].*-|x-", one)}
+        if not any(one.kind is one.VAR_KEYWORD for one in takes.values()):
+            assert {one for one in options if not {one, SPELLED.get(one)} & takes.keys()} == LEFT.get(name, set()), name
+        for one in options.keys() & takes.keys():
+            stated = options[one].get("default")
+            assert stated is None or takes[one].default in (None, stated), (name, one)
+        called.add(call)
+    assert [call for call in served if not re.fullmatch(WITHOUT_A_METHOD, call)] == [c for c in served if c in called]
 
 
 def test_a_model_from_its_making_to_its_end(service: ServiceProcess) -> None:
@@ -89,7 +161,7 @@ def test_a_large_update_is_sent_in_few_bytes(
     found = []
     for packed in (20, 10_000):
         monkeypatch.setattr(requests, "PACKED", packed)
-        sent = requests.update("m", X, y, **more, **changes, decay=0.9)
+        sent: Any = Unsent().update("m", X, y, **more, **changes, decay=0.9)
         assert sent.headers["content-type"] == ("application/x-npz" if packed == 20 else "application/json")
         with Client(service.url) as client:
             id_ = make(C=2.0, kernel={"name": "linear"})
@@ -99,7 +171,8 @@ def test_a_large_update_is_sent_in_few_bytes(
     assert found[0] == found[1]
     monkeypatch.setattr(requests, "PACKED", 20)
     for unlike in ({"keys": [*range(39), "a"]}, {"remove": {"older_than": 3.0}}, {"tags": [None] * 40}):
-        assert requests.update("m", X, y, **unlike).headers["content-type"] == "application/json"
+        sent = Unsent().update("m", X, y, **unlike)
+        assert sent.headers["content-type"] == "application/json"
 
 
 def test_going_back(service: ServiceProcess, make: Make) -> None:

@@ -54,7 +54,15 @@ async def the_service(request: Request) -> Service:
     return service
 
 
+async def the_ready_service(request: Request) -> Service:
+    """Return the parts of the running service; raises NotReady until models and feeds are restored."""
+    service = await the_service(request)
+    service.models()
+    return service
+
+
 Parts = Annotated[Service, Depends(the_service)]
+Ready = Annotated[Service, Depends(the_ready_service)]
 ModelId = Annotated[str, Path(json_schema_extra={"pattern": MODEL_ID, "maxLength": 64})]
 FEED_ID = rf"{MODEL_ID[:-1]}(/{SERIES_ID})?$"
 FeedId = Annotated[

@@ -13,7 +13,7 @@ from starlette.responses import Response
 from livesvm.service.api.answers.datasets import Dataset, DatasetList
 from livesvm.service.api.bodies.reading import BodyLimits
 from livesvm.service.api.edge.clients import is_admitted
-from livesvm.service.api.routes.access import Parts, response_of
+from livesvm.service.api.routes.access import Parts, Ready, response_of
 from livesvm.service.api.routes.calls import Calls, answers, binary
 from livesvm.service.datasets.catalogue import Upload, UploadFormat
 from livesvm.service.datasets.parsing import Format
@@ -55,7 +55,7 @@ Skip = Annotated[int | None, Query(ge=0)]
 async def put(
     name: DatasetName,
     request: Request,
-    service: Parts,
+    service: Ready,
     target: ColumnName = None,
     weights: ColumnName = None,
     key: ColumnName = None,
@@ -85,7 +85,6 @@ async def put(
     the key of a row are erased from any model, the dataset's rows with this key are removed. The dataset stores only
     salted hashes of the keys.
     """
-    service.models()
     check_name(name)
     options = {"separator": separator, "decimal": decimal, "encoding": encoding, "skip": skip, "header": header}
     options = {option: value for option, value in options.items() if value is not None}
@@ -106,25 +105,22 @@ async def put(
 
 @calls("GET /datasets", "read", "List the datasets")
 @answers(DatasetList, "Every dataset, by name.")
-def list_all(service: Parts) -> Response:
+def list_all(service: Ready) -> Response:
     """List all datasets, sorted by name."""
-    service.models()
     return response_of(DatasetList(datasets=[_dataset(found) for found in service.datasets.all()]))
 
 
 @calls("GET /datasets/{name}", "read", "Describe a dataset")
 @answers(Dataset, "The dataset.")
-def describe(name: DatasetName, service: Parts) -> Response:
+def describe(name: DatasetName, service: Ready) -> Response:
     """Describe one dataset."""
-    service.models()
     return response_of(_dataset(service.datasets.get(name)))
 
 
 @calls("DELETE /datasets/{name}", "learn", "Delete a dataset")
 @answers(None, "The dataset is gone.", status=204)
-def delete(name: DatasetName, service: Parts) -> Response:
+def delete(name: DatasetName, service: Ready) -> Response:
     """Delete a dataset. A queued job that needs the dataset will fail, but a job that already uses it continues."""
-    service.models()
     service.datasets.delete(name)
     return Response(status_code=204)
 

@@ -24,6 +24,7 @@ from livesvm.service.api.routes.access import (
     IdempotencyKey,
     ModelId,
     Parts,
+    Ready,
     Whole,
     json_of,
     replied,
@@ -70,7 +71,7 @@ async def erase(id: ModelId, request: Request, service: Parts, key: IdempotencyK
 
 @calls("POST /erase", "admin", "Erase examples from everywhere for good", body=EraseRequest)
 @answers(EraseEverywhereAnswer, "Nothing of them remains, as the receipt says.")
-async def erase_everywhere(request: Request, service: Parts, key: IdempotencyKey = None) -> Response:
+async def erase_everywhere(request: Request, service: Ready, key: IdempotencyKey = None) -> Response:
     """Erase examples by key or tag from all models, feeds and datasets that contain any of them, with one receipt.
 
     Models, feeds and datasets without any of these keys and tags are not changed. Readings of feeds have no keys; in
@@ -79,7 +80,6 @@ async def erase_everywhere(request: Request, service: Parts, key: IdempotencyKey
     its tag, this key is erased only in the model that contains the tag. In all other respects the call works like the
     erasure of examples from one model.
     """
-    service.models()
     erase = service.erasures.erase_everywhere
     return await _erased(service, request, key, EraseRequest, lambda one, asked: erase(one.sought(), asked))
 
@@ -131,12 +131,11 @@ async def erase_readings(id: FeedId, request: Request, service: Parts, key: Idem
 
 @calls("POST /fleets/{id}/erase", "admin", "Erase readings of series for good", body=FleetEraseRequest)
 @answers(EraseEverywhereAnswer, "Nothing of them remains, as the receipt says.")
-async def erase_series(id: FleetId, request: Request, service: Parts, key: IdempotencyKey = None) -> Response:
+async def erase_series(id: FleetId, request: Request, service: Ready, key: IdempotencyKey = None) -> Response:
     """Erase readings by time, or in a range of times, from some series of a fleet or from all, with one receipt.
 
     From each series, readings are erased as from a feed; series without such readings are not changed.
     """
-    service.feeds()
 
     def erase(wanted: FleetEraseRequest, asked: ErasureRequest) -> AnsweredErasure:
         """Erase the readings in these series."""
@@ -158,27 +157,24 @@ def _series_of(service: Service, id: str, names: Sequence[str | int | float] | N
 
 @calls("POST /receipts/verify", "read", "Verify a receipt", body={JSON: {"schema": {"type": "object"}}})
 @answers(Verification, "Whether it is as this service, or another one, signed it.")
-def verify(service: Parts, body: Whole) -> Response:
+def verify(service: Ready, body: Whole) -> Response:
     """Check whether a receipt, sent as its file, is unchanged since a service signed it, and was signed by this one.
 
     The command `livesvm receipt verify FILE` makes the same check without the service.
     """
-    service.models()
     return response_of(Verification.model_validate(with_json(body, service.erasures.receipts.verify)))
 
 
 @calls("GET /receipts", "admin", "List the receipts of erasures")
 @answers(ReceiptList, "Every receipt that is kept, oldest first.")
-def receipts(service: Parts) -> Response:
+def receipts(service: Ready) -> Response:
     """List all stored receipts, including the receipts of deleted models."""
-    service.models()
     return json_of({"receipts": service.erasures.receipts.all()})
 
 
 @calls("GET /receipts/key", "read", "Get the public key of receipts")
 @answers(PublicKeys, "The public keys that verify the receipts of this service.")
-def key(service: Parts) -> Response:
+def key(service: Ready) -> Response:
     """Return the service's present and earlier public keys, so that the key in a receipt need not be trusted."""
-    service.models()
     *earlier, now = service.erasures.receipts.public_keys()
     return response_of(PublicKeys(public_key=now, earlier=earlier))

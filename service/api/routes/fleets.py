@@ -26,6 +26,7 @@ from livesvm.service.api.routes.access import (
     FleetId,
     IdempotencyKey,
     Parts,
+    Ready,
     Whole,
     in_control,
     json_of,
@@ -70,12 +71,11 @@ Format = Annotated[
 
 @calls("POST /fleets", "admin", "Create a fleet", body=FleetRequest)
 @answers(FleetDescription, "The new fleet, without a series.", status=201)
-def create(service: Parts, body: Whole) -> Response:
+def create(service: Ready, body: Whole) -> Response:
     """Create a fleet from the settings of a feed, and the name of the column that identifies the series.
 
     Each series is a feed with the id `fleet/series`, which is created when the first readings of this series arrive.
     """
-    service.feeds()
     wanted = parse_json(body, FleetRequest)
     spec = wanted.spec()
     if spec.source is not None:
@@ -88,10 +88,9 @@ def create(service: Parts, body: Whole) -> Response:
 @calls("GET /fleets", "read", "List the fleets")
 @answers(FleetList, "By id.")
 def list_all(
-    service: Parts, after: After = "", limit: Annotated[int, Query(ge=1, le=MOST, description="At most so many.")] = 200
+    service: Ready, after: After = "", limit: Annotated[int, Query(ge=1, le=MOST, description="At most so many.")] = 200
 ) -> Response:
     """List fleets, sorted by id, without their scores."""
-    service.feeds()
     names = [name for name in service.fleets.names() if name > after]
     found = [_described(service, service.fleets.get(name)) for name in names[:limit]]
     return response_of(FleetList(fleets=found, next=names[limit - 1] if len(names) > limit else None))
@@ -99,28 +98,26 @@ def list_all(
 
 @calls("GET /fleets/{id}", "read", "Describe a fleet", threads="batches")
 @answers(FleetDescription, "The fleet as it is now, with the scores of all series.")
-def describe(id: FleetId, service: Parts) -> Response:
+def describe(id: FleetId, service: Ready) -> Response:
     """Describe one fleet: its settings with chosen values, its scores against naive forecasts, its worst series.
 
     The scores of a series at rest are the last known ones: the call wakes no series.
     """
-    service.feeds()
     fleet = service.fleets.get(id)
     return response_of(_described(service, fleet, service.fleet_supervisor.scores(fleet)))
 
 
 @calls("DELETE /fleets/{id}", "admin", "Delete a fleet", threads="batches")
 @answers(None, "The fleet, its series and all that was stored of them are gone.", status=204)
-def delete(id: FleetId, service: Parts) -> Response:
+def delete(id: FleetId, service: Ready) -> Response:
     """Delete a fleet and its series; a deletion that has begun is completed, if need be by the next start."""
-    service.feeds()
     service.fleet_supervisor.delete(service.fleets.get(id))
     return Response(status_code=204)
 
 
 @calls("POST /fleets/{id}/observations", "learn", "Take readings of many series", body=rows_content(MEDIA))
 @answers(FleetObservationAnswer, "What is not refused is learnt, and as durable as it says.")
-async def observe(id: FleetId, request: Request, service: Parts, key: IdempotencyKey = None) -> Response:
+async def observe(id: FleetId, request: Request, service: Ready, key: IdempotencyKey = None) -> Response:
     """Send readings of many series. The readings of each series are accepted completely or not at all.
 
     Rows have the columns of a feed, and a column that names the series; the body is JSON `{"rows": [..]}`, CSV, npz or
@@ -139,7 +136,7 @@ async def observe(id: FleetId, request: Request, service: Parts, key: Idempotenc
 
 @calls("POST /fleets/{id}/announce", "learn", "Announce known columns to many series", body=rows_content(MEDIA))
 @answers(FleetObservationAnswer, "The forecasts are as they are with it.")
-async def announce(id: FleetId, request: Request, service: Parts, key: IdempotencyKey = None) -> Response:
+async def announce(id: FleetId, request: Request, service: Ready, key: IdempotencyKey = None) -> Response:
     """Announce values of known columns for future times, for the series that rows name, or for all series."""
 
     def take(fleet: Fleet, table: Table, request: str | None) -> dict[str, Any]:
@@ -186,9 +183,8 @@ def forecast(
 
 @calls("GET /fleets/{id}/series", "read", "List the series of a fleet", threads="batches")
 @answers(SeriesList, "By id.")
-def list_series(id: FleetId, service: Parts, after: After = "", limit: Limit = PAGE) -> Response:
+def list_series(id: FleetId, service: Ready, after: After = "", limit: Limit = PAGE) -> Response:
     """List the series of a fleet by id, with their scores against naive forecasts; wake no series."""
-    service.feeds()
     found, following = _page(service, service.fleets.get(id), after, limit)
     return json_of({"series": [vars(fleets_told.series_told(feed)) for feed in found], "next": following})
 
@@ -203,20 +199,19 @@ def create_series(id: FleetId, service: Parts, body: Whole) -> Response:
 
 
 def _paused(paused: bool, id: str, service: Service) -> Response:
-    service.feeds()
     return response_of(_described(service, service.fleets.pause(service.fleets.live(id), paused)))
 
 
 @calls("POST /fleets/{id}/pause", "admin", "Pause a fleet's source")
 @answers(FleetDescription, "Entries wait in the source from now on, over restarts too.")
-def pause(id: FleetId, service: Parts) -> Response:
+def pause(id: FleetId, service: Ready) -> Response:
     """Stop a fleet from reading its source; the fleet still accepts readings that callers send."""
     return _paused(True, id, service)
 
 
 @calls("POST /fleets/{id}/resume", "admin", "Resume a fleet's source")
 @answers(FleetDescription, "Entries are taken again, from where it was paused.")
-def resume(id: FleetId, service: Parts) -> Response:
+def resume(id: FleetId, service: Ready) -> Response:
     """Let a paused fleet read its source again, from the entry at which it was paused."""
     return _paused(False, id, service)
 
@@ -228,7 +223,6 @@ async def _taken(
     service: Service,
     key: str | None,
 ) -> Response:
-    service.feeds()
     fleet = await in_control(service, service.fleets.live, id)
     body = await read_rows(request)
     with service.workers.place():
