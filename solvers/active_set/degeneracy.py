@@ -16,9 +16,9 @@ from livesvm.solvers.runtime.types import Floats, Ints
 def leave_ends(e: Examples, fac: Factor, n: int, intercept: bool, snap: float, dust: float, rounding: float) -> bool:
     """Make free examples bound if their beta is within ``dust`` of an end of their box, or beyond it.
 
-    The beta of a bound example is set to the level of its piece if it is within ``snap`` of that level. Returns whether
-    a free beta moved by more than ``rounding``, so that f must be recomputed. If only one example is free, its beta has
-    the rounding error of the sum of all other betas.
+    Also set the beta of a bound example to the level of its piece if the two differ by at most ``snap``. Returns
+    whether a free beta moved by more than ``rounding``, so that f must be recomputed. If only one example is free, its
+    beta has the rounding error of the sum of all other betas.
     """
     moved = False
     if intercept and fac.size[1] == 1:
@@ -90,7 +90,7 @@ def perturb(w: Walk, random: Floats, size_f: float, size_beta: float) -> None:
 
 @compiled
 def send_dependent(w: Walk, free: Ints) -> None:
-    """Make bound every example of ``free`` outside the factor, and let its beta move to the nearer end of its box."""
+    """Make each example of ``free`` that is not in the factor bound; its beta moves to the nearer end of its box."""
     e = w.examples
     for slot in free:
         if w.factor.position[slot] >= 0:
