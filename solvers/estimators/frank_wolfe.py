@@ -383,7 +383,7 @@ class FrankWolfeSVC(_Classifier, _Estimator):
         return np.asarray(out + self.intercept_)
 
     def certificate(self, X: Any, y: ArrayLike, sample_weight: ArrayLike | None = None) -> Gap:
-        """Return the gap of ``dual_coef_`` on training data, recomputed from the two alone.
+        """Return the gap of ``dual_coef_`` on training data, recomputed from these data and coefficients alone.
 
         Parameters
         ----------

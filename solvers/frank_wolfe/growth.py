@@ -1,4 +1,4 @@
-"""Growth of the active set: some examples of each class first, then violators, until no inactive one violates."""
+"""Growth of the active set: some examples of each class first, then violators, until no inactive example violates."""
 
 from __future__ import annotations
 

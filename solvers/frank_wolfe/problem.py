@@ -177,9 +177,9 @@ OLD = 100  #: updates after which g is computed afresh, as rounding adds up
 
 
 def carried(problem: Problem, before: Problem, known: Known, places: Ints) -> Known:
-    """Transfer ``known`` coefficients from the problem ``before`` to ``problem``, 0 for new examples, with parts of g.
+    """Transfer ``known`` coefficients and parts of g from the problem ``before`` to ``problem``; new examples get 0.
 
-    The effect of removed examples is subtracted from g, and g is computed for new examples, which takes less time than
+    The effect of removed examples is subtracted from g, and g of new examples is computed. This takes less time than
     computing all of g. An example with a changed label counts as removed and as new; changed costs change only the
     diagonal of K~. If the kernel has changed, or no fewer support vectors were removed than kept, all of g is computed.
 
@@ -209,9 +209,9 @@ def carried(problem: Problem, before: Problem, known: Known, places: Ints) -> Kn
 def balanced(problem: Problem, known: Known) -> Known:
     """Multiply the coefficients of each class by a factor, so that both factors are optimal.
 
-    An update may remove more examples from one class than from the other. Because the intercept is penalized, this
-    changes the decision value of every example: without the factors nearly all examples would violate optimality, and
-    so be active from the start.
+    An update may remove more examples from one class than from the other. The intercept is penalized, so this changes
+    the decision value of every example. Without the factors nearly all examples would violate optimality, and would be
+    active from the start.
     """
     of_class = problem.of_class
     own = [np.where(of_class == c, known.b, 0.0) for c in (0, 1)]

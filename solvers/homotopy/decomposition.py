@@ -194,7 +194,7 @@ def _first_at(f: Floats, kinks: Floats, n: int, off: float) -> int:
 
 @compiled
 def _partner(e: Examples, row: Floats, i: int, lowest: float, n: int, down: Floats) -> int:
-    """Return the example that, paired with a rising coefficient of ``i``, makes the objective fall most."""
+    """Return the example to pair with ``i``, so that the objective falls most when the coefficient of ``i`` rises."""
     best, gain, f, diagonal = -1, -1.0, e.f, e.diagonal
     own = diagonal[i]
     for j in range(n):

@@ -221,8 +221,8 @@ def make_edit(w: Walk, s: Work) -> None:
     """Place the new examples on their losses, drop the losses of the leaving examples, and replace the changed losses.
 
     New examples, with kernel rows already cached, start at beta = 0 on the piece of their loss that contains their f.
-    All coefficients that differ from the level of their piece then move to it together along the path [Karasuyama &
-    Takeuchi, eq. 4].
+    All coefficients that differ from the level of their piece then move to this level together along the path
+    [Karasuyama & Takeuchi, eq. 4].
     """
     now, e, come = s.now[0], w.examples, s.come[: s.now[0].n_come]
     compute_f_of_new(e, w.rows, w.row_of, come, w.n, now.b, s.moving[1])

@@ -1,4 +1,4 @@
-"""Quality of a state by the decision values that the state tracks; a certificate computes the quality from the data."""
+"""Quality of a state by its tracked decision values; a certificate computes the same from the data."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def is_close_to_kink(e: Examples, j: int, band: float) -> bool:
 
 @compiled
 def units_of(e: Examples, v: Floats, n: int, total: float) -> Scales:
-    """Return the sizes of a problem's quantities; the sum of the betas is to be ``total``."""
+    """Return the sizes of a problem's quantities, which scale tolerances; the betas are to sum up to ``total``."""
     kink_0, kink_1, level_0, level_1, level_2, diagonal = 0.0, 0.0, 0.0, 0.0, 0.0, 0.0
     speed, top, mass, sum_speed, sum_beta = 0.0, 0.0, 0.0, 0.0, 0.0
     for j in range(n):

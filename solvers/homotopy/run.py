@@ -236,7 +236,7 @@ class Solve:
         return self.now
 
     def _entry(self, w: workspace.Walk, s: Work) -> Callable[..., int]:
-        """Return ``way`` compiled for the types of these arrays; types of the last call's arrays are not rechecked."""
+        """Return ``way`` compiled for the types of these arrays; the same arrays as last time are not checked again."""
         buffers = self.buffers
         if s.losses is not NO_CHANGES:
             return self.way

@@ -95,9 +95,9 @@ def spread_ties(w: Walk, random: Floats, kink: float, level: float) -> bool:
 
 @compiled
 def is_due(since: int, events: int, heaviest: float, mass: float) -> bool:
-    """Say whether to recompute every f, ``since`` events after that was last done, and ``events`` into this walk.
+    """Say whether to recompute every f, ``since`` events after the last time, and after ``events`` events of this walk.
 
-    Every f is recomputed after many events, or at the end of a single walk with half as many events: a walk that fills
+    Every f is recomputed after many events, or at the end of a single walk with half as many events. A walk that fills
     a large window takes longer than recomputing every f, but a short walk takes less time. Every f is also recomputed
     when the betas have become much smaller, for instance with C, because earlier rounding errors are then no longer
     small.

@@ -130,7 +130,8 @@ class FunctionKernel(Kernel):
     def hold(self, X: Features, more: Features) -> bool:
         """Store the kernel values of a window ``X`` (n, d) and of ``more`` (m, d) if the function rounds its values.
 
-        Returns whether values of ``X`` were computed before without being held, and may differ now.
+        Returns whether values of ``X`` were computed earlier but not stored, so that they may differ from the stored
+        values.
 
         Raises
         ------

@@ -102,7 +102,7 @@ class Gram:
 
 
 def precision_of(values: Floats) -> float:
-    """Return the unit roundoff of the single or half precision to which values were rounded; 0.0: they are not rounded.
+    """Return the unit roundoff of the single or half precision to which values were rounded; 0.0 if they were not.
 
     The last bits of the mantissas show the rounding: those of most rounded values are zeros. Whole numbers are exact
     and do not count.
@@ -117,7 +117,7 @@ def precision_of(values: Floats) -> float:
 
 
 def _check_symmetric(values: Floats, before: int, tolerance: float) -> None:
-    """Raise InvalidInput unless ``values`` (m, m) are symmetric; they are the columns of X from ``before`` on."""
+    """Raise InvalidInput unless ``values`` (m, m) are symmetric; their first column is column ``before`` of X."""
     most, place, size = 0.0, (0, 0), 0.0
     for part in parts(len(values), COPY * len(values)):
         off = np.abs(values[part] - values[:, part].T)

@@ -215,7 +215,7 @@ def _shares(columns: PreparedRows, size: int) -> list[list[slice]]:
 
 
 def _pieces(rows: PreparedRows) -> Sequence[slice]:
-    """Return slices of the rows, each no longer than a tile, and if sparse so short that it can be made dense."""
+    """Return slices of the rows, at most a tile long, and if the rows are sparse, short enough to be made dense."""
     size = ROWS
     if sparse.issparse(rows.values):
         size = max(1, min(ROWS, WRITTEN_OUT // max(1, rows.values.shape[1])))

@@ -37,7 +37,7 @@ class RowCache:
 
     @property
     def nbytes(self) -> int:
-        """Bytes that the rows up to the last used one take, with the tables of which example has which row."""
+        """Bytes of all rows up to the last used one, and of the tables that assign rows to examples."""
         held = np.flatnonzero(self.slot_of >= 0)
         rows = 1 + int(held[-1]) if held.size else 0
         return 8 * rows * self.row_of.size + self.row_of.nbytes + self.slot_of.nbytes + self.used.nbytes

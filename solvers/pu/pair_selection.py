@@ -1,6 +1,6 @@
 """Selection of violating pairs, and the descent on a working set, pair by pair.
 
-With ``F = f - b``, a coefficient should grow if ``F + up`` is above ``-b``, and shrink if ``F + down`` is below it.
+With ``F = f - b``, a coefficient should grow if ``F + up`` is above ``-b``, and shrink if ``F + down`` is below ``-b``.
 ``up`` and ``down`` are +jump or -jump, depending on the half of the box in which the coefficient would move, or
 infinite at an end of the box. At the optimum ``max(F + up) <= -b <= min(F + down)``. This is equivalent to the
 conditions of [Sansone et al., eq. 13], because examples of their set ``D_1`` may move in the lower half, of ``D_2`` in

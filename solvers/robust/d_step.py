@@ -1,5 +1,6 @@
-"""The compiled D-step: every example on the wrong side of a cutoff changes sides, and a path leads to the new optimum;
-the D-step repeats this until no example is on the wrong side.
+"""The compiled D-step, repeated until no example is on the wrong side of a cutoff.
+
+Every example on the wrong side changes sides, and a path leads to the new optimum.
 
 An outlier path makes dozens of D-steps of a few events each. So everything around the events is compiled too, and a
 whole run of steps is one call. A round costs little more than its events: quantities that do not change along a path

@@ -1,5 +1,4 @@
-"""Compiled code that finds the side of every example under robust losses, and the examples on the wrong side of a
-cutoff.
+"""Compiled code that finds every example's side under robust losses, and the examples on the wrong side.
 
 Arrays are indexed by slot; an empty slot has no loss and no cutoffs, and counts as an example within its cutoffs.
 """
@@ -187,7 +186,7 @@ def choose_misplaced(p: Split) -> None:
 def choose_loose(w: Walk, p: Split) -> bool:
     """Choose an example at a cutoff, if examples at kinks do not fix its f; return False if there is no such example.
 
-    If several examples switch together, their effects may cancel, as for equal features with different labels; if only
+    If several examples switch together, their effects may cancel, as for equal features with different labels. If only
     one of these switches, its f moves.
     """
     e, fac = w.examples, w.factor

@@ -1,12 +1,12 @@
-"""Examples under robust losses, each on a side of its cutoffs, and the D-step that settles which example is on which.
+"""Examples under robust losses, each on a side of its cutoffs, and the D-step that finds each example's true side.
 
 With every example's side fixed the problem is convex: its losses majorize the robust ones and touch them where an
 example is on its true side. The D-step [Suzumura et al., section 4.4] switches all examples at a cutoff to the other
-side at once and follows the path to the optimum of the new losses. The majorant was the true objective where the step
-began and is not below it where it ends, so the true objective falls, strictly if any example moved.
-Examples that end on the wrong side switch next. There are finitely many partitions, so this ends with every example on
-its true side: the model then satisfies the conditions of Theorems 4 and 5. The paper keeps every example within cutoffs
-meanwhile; this needs none.
+side at once and follows the path to the optimum of the new losses. At the start of a step the majorant equals the true
+objective, and at its end it is not below the true objective. So the true objective falls, strictly if any example
+moved. Examples that end on the wrong side switch next. There are finitely many partitions, so this ends with every
+example on its true side. The model then satisfies the conditions of Theorems 4 and 5. The paper keeps every example
+within its cutoffs during the step; here examples may cross them.
 """
 
 from __future__ import annotations
@@ -158,11 +158,11 @@ class Rounds:
         self.run(course(CROSSING))
 
     def part_at_cutoffs(self) -> None:
-        """Count an example at a cutoff as beyond it if f moves outwards as theta falls; at theta = 1 sides are equal.
+        """Count an example at a cutoff as beyond it if f moves outwards as theta falls. At theta = 1 sides are equal.
 
         ``look`` must have found an example at a cutoff. While all such examples count on the same side, their effects
-        may cancel, and they would stay at their cutoffs. The method finds the examples that leave from the rates of f
-        as the outliers' weights fall and the f of free examples stay constant.
+        may cancel, and they would stay at their cutoffs. The method finds the examples that leave their cutoffs, by the
+        rates of f: the weights of outliers fall, while f of free examples stays constant.
         """
         p, state = self.p, self.state
         indices = np.flatnonzero(p.at_cutoff & (~are_free(state.examples.segment[: state.n_slots])))

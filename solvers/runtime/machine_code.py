@@ -122,7 +122,7 @@ def _calls_of(library: Any) -> list[tuple[str, str, tuple[Any, ...]]]:
 
 
 def _files(name: str) -> Iterator[Path]:
-    """Yield the files in which the machine code may be: first the installed ones, also for a baseline, then later ones.
+    """Yield the files in which the machine code may be: first installed files, also for a baseline, then later ones.
 
     Code that was compiled after the installation is in :func:`directory`. Unless ``NUMBA_CACHE_DIR`` is set, machine
     code may also be next to the source, even in a folder that is not writable.

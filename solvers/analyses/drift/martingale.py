@@ -213,7 +213,7 @@ class DriftTest:
         return self._capital[kind].value * self._rate(0 if kind is _WHOLE else list(self._capital).index(kind))
 
     def _rate(self, place: int) -> float:
-        """Return the false alarm rate of test number ``place``: test 0 is for all scores, each other for one kind."""
+        """Return the false alarm rate of test number ``place``: test 0 is for all scores, any other for one kind."""
         if place == 0:
             return self.false_alarms if len(self._capital) == 1 else self.false_alarms / 2
         return self.false_alarms / 2 / (place * (place + 1))

@@ -106,7 +106,7 @@ def decisions_by_pairs(window: ClassWindow, groups: list[Ints]) -> Floats | None
 
 
 def _models_without(pair: Pair, numbers: Ints, name: Ints, count: int) -> Floats:
-    """Return a pair's models without each group: (count, n + 1) coefficients, then b; ``name`` (n,) are the groups."""
+    """Return a pair's models without each group, (count, n + 1): coefficients, then b; ``name`` (n,) has the groups."""
     state = compact_copy(pair.state, pair.slot[numbers])
     refresh(state)
     models = np.tile(np.append(state.examples.beta[: name.size], state.b), (count, 1))
@@ -123,7 +123,7 @@ def _models_without(pair: Pair, numbers: Ints, name: Ints, count: int) -> Floats
 def updated_without(
     copy: LiveEstimator, keys: list[Key], weights: Mapping[Key, float] | None = None
 ) -> Iterator[UpdateReport]:
-    """Context in which a private copy lacks the examples ``keys`` and has other ``weights``; its end restores it."""
+    """Context in which a private copy lacks the examples ``keys`` and has other ``weights``; its end undoes both."""
     window, learnt = copy._window, dict(vars(copy))
     gram = window.state.kernel.gram
     vacant = [] if gram is None else list(gram.vacant)
@@ -168,7 +168,7 @@ def leave_by_paths(
     models: Floats | None = None,
     starts: Ints | None = None,
 ) -> tuple[Floats, int]:
-    """Return f of each example of ``indices`` by the model without it, (m,), and the number of events of all paths.
+    """Return f of each of ``indices`` by the model without the example, (m,), and the number of events of all paths.
 
     Compiled code removes one group of examples after the other. If a group needs a kernel row that is not cached, or a
     tie must be spread, ``decisions_without`` removes the group.

@@ -210,7 +210,7 @@ def _over(search: _Search, gammas: list[float], *, thin: bool) -> None:
 
 @dataclass(frozen=True)
 class _Line:
-    """The error as a function of C at one gamma: a curve, or values on a grid, or only a bound of a gamma given up."""
+    """The error as a function of C at one gamma: a curve, or values on a grid, or a bound if the gamma was given up."""
 
     C: float
     error: float  #: there, the least
