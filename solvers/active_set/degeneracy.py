@@ -17,8 +17,8 @@ def leave_ends(e: Examples, fac: Factor, n: int, intercept: bool, snap: float, d
     """Make free examples bound if their beta is within ``dust`` of an end of their box, or beyond it.
 
     Also set the beta of a bound example to the level of its piece if the two differ by at most ``snap``. Returns
-    whether a free beta moved by more than ``rounding``, so that f must be recomputed. If only one example is free, its
-    beta has the rounding error of the sum of all other betas.
+    whether a free beta moved by more than ``rounding``, so that f must be recomputed. If only one example is free, both
+    limits are raised, because its beta has the rounding error of the sum of all other betas.
     """
     moved = False
     if intercept and fac.size[1] == 1:
@@ -70,8 +70,8 @@ def center(w: Walk) -> float:
 def perturb(w: Walk, random: Floats, size_f: float, size_beta: float) -> None:
     """Move the limits of all examples outward by random amounts that vanish at the end of the path, to break ties.
 
-    Then no two examples reach a limit at the same time, every step is positive, and each set of free examples occurs at
-    most once (rule 6).
+    With the moved limits, no two examples reach a limit at the same time, every step is positive, and each set of free
+    examples occurs at most once (rule 6).
     """
     e = w.examples
     tau = w.at[0].tau

@@ -1,8 +1,8 @@
 """The compiled homotopy loop: find the direction, find the step to the next event, move, and make the event.
 
 Each pass finds the direction of the betas and b that keeps f of all free examples at their kinks, and the largest step
-that keeps every example on its piece or kink. It takes that step; then the example that limits the step becomes free or
-bound. The numbers of rules in comments are those of ``homotopy.solve``.
+that keeps every example on its piece or kink. The pass takes this step; then the example that limits the step becomes
+free or bound. The numbers of rules in comments are those of ``homotopy.solve``.
 """
 
 from __future__ import annotations

@@ -68,7 +68,7 @@ def another_pass(w: Walk) -> bool:
 
 @compiled
 def let_through(w: Walk, slot: int) -> None:
-    """Where f of a bound example has passed a kink, move this kink to f; it returns by the end of the path."""
+    """Move a kink to f if f of a bound example has passed it; the kink returns by the end of the path."""
     e = w.examples
     w.at[0].through += 1
     if w.at[0].tau > 1e-6:
@@ -78,7 +78,7 @@ def let_through(w: Walk, slot: int) -> None:
 
 @compiled
 def shift_kinks(e: Examples, slot: int, tau: float) -> None:
-    """Where f of a bound example has passed kinks, move these kinks to f; they return by the end of the path."""
+    """Move kinks to f if f of a bound example has passed them; they return by the end of the path."""
     q = e.segment[slot] // 2
     for k in range(e.n_kinks[slot]):
         now = e.kinks[slot, k] - tau * e.dkinks[slot, k]

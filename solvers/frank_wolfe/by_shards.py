@@ -74,7 +74,7 @@ class ShardedSearch:
         self.seen = np.zeros(self._at.size)
 
     def _take(self, below: float, there: Ints, counts: Ints) -> list[Taken]:
-        """Activate ``counts`` (2,) random rows by class, among the ``there`` (shards, 2) rows with g < ``below``."""
+        """Activate ``counts`` (2,) random rows by class; ``there`` (shards, 2) counts the rows with g < ``below``."""
         each = np.stack([_by_chance(there[:, c], int(counts[c]), self.random) for c in (0, 1)], axis=1)
         seeds = self.random.integers(SEEDS, size=len(there)).tolist()
         return self.over.crew.each(

@@ -5,11 +5,11 @@ intercept is treated as the weight of a constant feature, so the sum of the coef
 descent. The path that is followed after the descent corrects the sum of the coefficients and the remaining duality gap.
 A descent can also begin at known coefficients, and move only some examples of a window.
 
-Where features depend on each other, or C is large, the descent takes thousands of passes. A model of few features then
-goes on by proximal Newton steps [Li, Sun & Toh 2018]: each costs a product of the features with themselves, and some
-dozens of them are enough, whatever the data are.
+Where features depend on each other, or C is large, the descent takes thousands of passes. If the model has few
+features, proximal Newton steps follow [Li, Sun & Toh 2018]. Each costs a product of the features with themselves, and
+some dozens of them are enough, whatever the data are.
 
-After the descent more coefficients are strictly inside their boxes than the path algorithm allows free examples. So
+After the descent, more coefficients are strictly inside their boxes than the path algorithm can have free examples. So
 free coefficients move along combinations that change neither w nor the sum, until enough of them are at an end of their
 box: the crossover of linear programming.
 """
@@ -65,7 +65,7 @@ class DescentPoint(NamedTuple):
 
 
 class PassRows(NamedTuple):
-    """Examples as a pass reads them: sparse ones if ``dense`` has no features."""
+    """Examples in the form that a pass reads; they are sparse if ``dense`` has no features."""
 
     dense: Floats  #: (n, d), or (0, 0)
     indices: Indices  #: as in ``SparseRows``, and all else

@@ -1,9 +1,8 @@
 """Sequential minimal optimization: an approximate optimum from nothing, by pairs of coefficients.
 
-Each step moves two coefficients with a constant sum, the pair that the second-order rule selects [Fan, Chen & Lin 2005,
-WSS 2]. The derivative of a loss may have several steps, so a coefficient moves no further than to its next level.
-Without an intercept each step moves one coefficient. The caller then makes the result exact along a path
-(``follow.follow``).
+Each step moves two coefficients and keeps their sum; the second-order rule selects the pair [Fan, Chen & Lin 2005, WSS
+2]. The derivative of a loss may have several steps, so a coefficient moves no further than to its next level. Without
+an intercept each step moves one coefficient. The caller then makes the result exact along a path (``follow.follow``).
 """
 
 from __future__ import annotations

@@ -137,7 +137,7 @@ def is_optimal(audit: Audit, goal: float, roundings: float) -> bool:
 
 
 def audited(state: PathState, band: float = -1.0) -> Audit:
-    """Return the violation and duality gap by tracked decision values, and the number of bound examples near a kink.
+    """Return violation and duality gap from tracked decision values, and the number of bound examples near a kink.
 
     An example is near if its f is within ``band`` of a kink; with the default ``band`` the count is 0.
     """

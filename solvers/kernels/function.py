@@ -25,7 +25,7 @@ TILE = 64  # examples passed to the function against each other when only each w
 class Memo:
     """Kernel values that a function returned in less than double precision: computed once, stored, and reused.
 
-    Examples are known by a name: the bytes of their features, or the identity of an object, which is kept alive.
+    The name of an example is the bytes of its features, or the identity of its object, which is kept alive.
     """
 
     def __init__(self) -> None:

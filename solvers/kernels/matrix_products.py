@@ -242,7 +242,7 @@ def _written_out(rows: PreparedRows) -> Numbers:
 
 
 def _tile(left: Numbers, rows: PreparedRows, columns: PreparedRows, part: slice) -> Numbers:
-    """Return the kernel values of ``rows`` and a ``part`` of ``columns``, (m, k); ``left`` is made of ``rows``."""
+    """Return kernel values of ``rows`` with a ``part`` of ``columns``, (m, k); ``left`` is computed from ``rows``."""
     values = columns.values
     if rows.kernel.form.base == Base.GIVEN:
         return np.asarray(values[np.ix_(columns.numbers[part], rows.numbers)].T)

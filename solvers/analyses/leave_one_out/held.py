@@ -1,4 +1,4 @@
-"""Leave-one-out margins of a classifier's window, which may begin from those of an earlier window.
+"""Leave-one-out margins of a classifier's window, computed from those of an earlier window if there are any.
 
 The margin of an example is the decision for its label against another class. In a model without the example the margin
 is smaller; the difference is the example's *own part*. After an update, all decisions are new, but own parts are kept.

@@ -305,7 +305,7 @@ def _encoded(column: TableColumn, numbers: Encoding) -> TableColumn:
 
 
 class _Folds:
-    """Folds of a classifier's window, for each of which compiled code follows the path over C."""
+    """Folds of a classifier's window; in each fold compiled code follows the path over C."""
 
     def __init__(self, window: _TableWindow, which: Ints, judging: int) -> None:
         """Divide the examples ``which`` into folds, of which the first ``judging`` are held out in turn."""

@@ -62,8 +62,8 @@ def _errors(model: Any, X: Floats, y: Any, weights: Floats, parts: list[Split]) 
 def _free_of(model: Any, given: dict[str, Any], X: Floats, y: Any, weights: Floats) -> float:
     """Estimate how many examples of a model's window would be free with the whole kernel.
 
-    With more than two classes, this is the size of a single free block that takes as long to update as those of all
-    pairs.
+    With more than two classes, the result is the size of one free block; an update of it takes as long as an update of
+    the free blocks of all pairs.
     """
     counts = []
     for size in SMALLER:

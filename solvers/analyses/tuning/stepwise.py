@@ -124,7 +124,7 @@ def _is_at_rest(w: Walk) -> bool:
 
 @compiled
 def _begin(w: Walk, steps: Steps) -> None:
-    """Set f and beta of every example to 0, and put it on the piece of its loss that contains f = 0."""
+    """Set f and beta of every example to 0, and put the example on the piece of its loss that contains f = 0."""
     e = w.examples
     clear(w.factor)
     for j in range(w.n):

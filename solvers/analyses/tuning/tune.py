@@ -236,7 +236,7 @@ def _given_up(C: float, error: float, least: float) -> _Line:
 
 
 def _least(errors: Floats) -> int:
-    """Return the index of the least error; of equal ones the middle of the first longest run of consecutive indices."""
+    """Return the index of the least error; of several equal ones, the middle of their longest consecutive run."""
     least = np.flatnonzero(errors == errors.min())
     longest = max(np.split(least, np.flatnonzero(np.diff(least) > 1) + 1), key=len)
     return int(longest[(longest.size - 1) // 2])
