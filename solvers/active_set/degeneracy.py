@@ -17,8 +17,8 @@ def leave_ends(e: Examples, fac: Factor, n: int, intercept: bool, snap: float, d
     """Make free examples bound if their beta is within ``dust`` of an end of their box, or beyond it.
 
     Also set the beta of a bound example to the level of its piece if the two differ by at most ``snap``. Returns
-    whether a free beta moved by more than ``rounding``, so that f must be recomputed. If only one example is free, both
-    limits are raised, because its beta has the rounding error of the sum of all other betas.
+    whether a free beta moved by more than ``rounding``, so that f must be recomputed. If only one example is free,
+    ``dust`` and ``rounding`` are raised, because its beta has the rounding error of the sum of all other betas.
     """
     moved = False
     if intercept and fac.size[1] == 1:
@@ -119,7 +119,7 @@ def clear(fac: Factor) -> None:
 def extend(
     fac: Factor, rows: Floats, row_of: Ints, free: Ints, diagonal: Floats, kappa: float, dependent: float
 ) -> None:
-    """Append the examples ``free`` to a factor, unless the squared pivot is at most ``dependent`` times the diagonal.
+    """Append to a factor each example of ``free`` with a squared pivot above ``dependent`` times the diagonal.
 
     If ``dependent`` is 0, every example is appended, and a pivot spoiled by rounding is replaced by the least usable
     pivot. The forward-solved right-hand sides of the factor are not computed.

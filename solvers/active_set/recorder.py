@@ -181,7 +181,7 @@ def record_change(w: Walk, log: Log, slot: int) -> None:
 
 @compiled
 def note_start(w: Walk, log: Log, step: float) -> None:
-    """Record the start of a segment: tau and b, and the free betas there and after ``step``."""
+    """Record the start of a segment: tau, b and the free betas, and the free betas after ``step``."""
     s, end = log.used[0].segments, log.used[0].pool
     log.ends[s, START_TAU], log.ends[s, START_B] = w.at[0].tau, w.at[0].b
     log.before[s, POOL_BEFORE], log.before[s, CHANGES_BEFORE] = end, log.used[0].changes

@@ -4,7 +4,7 @@ Most examples of a window are far from their limits. An outer iteration ends aft
 part of the path that so many events usually take. The loop works on copies of its *members*: the *near* examples, which
 could reach a limit in this part of the path, and all free examples. After the iteration f of every example is updated,
 by one product of the changes of the betas with their kernel rows. If an example has crossed a limit unnoticed, the
-limit is moved to the example, and returns by the end of the path. This may change the path, but not its end.
+limit is moved to the example, and returns by the end of the path. Moved limits may change the path, but not its end.
 """
 
 from __future__ import annotations
@@ -124,8 +124,8 @@ def count_speeds(w: Walk) -> None:
 def choose(w: Walk, direction_valid: bool) -> tuple[Ints, int]:
     """Plan an outer iteration: return its members, with the near ones first, and the number of near members.
 
-    The returned number is -1 if the loop is to work on all examples. This is so in a small window, for the first
-    ``at.whole`` events, and if most examples would be members even of a much shorter iteration.
+    The returned number is -1 if the loop is to work on all examples. All examples take part in a small window, for the
+    first ``at.whole`` events, and if most examples would be members even of a much shorter iteration.
     """
     at = w.at[0]
     at.stride_end = at.events + SHORT

@@ -149,7 +149,7 @@ class Conformal:
 
 
 def conformal(model: LiveEstimator, *, weights: ArrayLike | None = None, progress: Progress | None = None) -> Conformal:
-    """Return the intervals or sets that exact leave-one-out decisions on a model's window guarantee for predictions.
+    """Return intervals or sets of classes with a guarantee, from exact leave-one-out decisions on a model's window.
 
     Parameters
     ----------

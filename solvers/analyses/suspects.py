@@ -81,8 +81,8 @@ class SuspectedLabels:
     def why(self) -> tuple[tuple[Key, ...], ...]:
         """Keys of the three examples of the better label that are nearest by the kernel, the nearest first.
 
-        Labels beyond the first 100 have none if their margin is positive. All are found at the first use, in the window
-        at the time of the ranking; ``head`` finds only those for its rows.
+        Labels beyond the first 100 have no such examples if their margin is positive. The examples are found at the
+        first use, in the window at the time of the ranking; ``head`` finds only those for its rows.
         """
         return self._why(len(self.keys))
 
@@ -137,14 +137,15 @@ def suspected_labels(
 ) -> SuspectedLabels:
     """Return all examples of a classifier's window, worst label first, by exact decisions of models without them.
 
-    Leave-one-out ranks a little better than folds. It is used unless it may take more than about three times as long as
-    folds, as it does if many examples of a large window are free. Leave-one-out is not used if a pair of classes has no
-    free example, because every leave-one-out label may then be wrong, see ``leave_one_out``. The folds are those of
-    ``predict_proba``.
+    Leave-one-out ranks a little better than folds. Leave-one-out is used unless it may take more than about three times
+    as long as folds, because many examples of a large window are free. Leave-one-out is not used if a pair of classes
+    has no free example, because every leave-one-out label may then be wrong, see ``leave_one_out``. The folds are those
+    of ``predict_proba``.
 
-    A ranking that begins from an earlier one costs about as much as three updates. It uses the present decisions of all
-    examples. It follows paths without the examples that are new or had no influence before; for all others it keeps
-    what each adds to the decision on itself, see ``age``. An example with other features, label or weight is new.
+    A ranking that begins from an earlier one costs about as much as three updates. Such a ranking uses the present
+    decisions of all examples. Paths are followed only without examples that are new or had no influence before; for all
+    others, the ranking keeps what each adds to the decision on itself, see ``age``. An example with other features,
+    label or weight is new.
 
     Parameters
     ----------

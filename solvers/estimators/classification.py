@@ -227,8 +227,8 @@ class LiveSVC(WithPaths):
     def _of_pair(self, two: tuple[int, int], arrays: Mapping[str, Any], *, alone: bool) -> LiveSVC:
         """Return the model of two classes, given as indices into ``classes_``; ``arrays`` are those of the whole model.
 
-        With ``alone`` its window holds only the examples of the two classes. Otherwise it holds all examples, and those
-        of other classes have no weight.
+        With ``alone`` the window of this model holds only the examples of the two classes. Otherwise the window holds
+        all examples, and those of other classes have no weight.
         """
         window, arrays = self._of_classes, dict(arrays)
         y = window.y.astype(np.int64)

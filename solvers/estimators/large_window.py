@@ -365,8 +365,8 @@ class LiveL2SVC(LiveEstimator):
     ) -> tuple[Training, list[PairProblem], Ints]:
         """Train on features (n, d), classes (k,), class numbers (n,) and weights (n,), and then predict by the result.
 
-        ``slots`` (n,) are given for examples of the window. Returns the training, the problems of all pairs, and the
-        rows that are support vectors.
+        ``slots`` (n,) are those of the examples, if these are in the window. Returns the training, the problems of all
+        pairs, and the rows that are support vectors.
         """
         X, classes, codes, weights = examples
         kernel = self._kernel_of(X, weights)

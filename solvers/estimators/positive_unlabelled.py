@@ -46,7 +46,7 @@ class LivePUClassifier(WithThresholds, ChangingEstimator):
     them unlabelled.
 
     Until ``update`` has brought examples of both kinds, the model waits: it holds the examples and predicts nothing.
-    After that, an update must leave examples of both kinds in the window, or no examples at all.
+    Once both kinds have come, an update must leave examples of both kinds in the window, or no examples at all.
 
     Parameters
     ----------

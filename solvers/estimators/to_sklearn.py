@@ -25,10 +25,11 @@ def to_sklearn(model: Any) -> Any:
     """Return a fitted ``SVC``, ``SVR`` or ``OneClassSVM`` with the decisions of a live model as it is now.
 
     A model with a ``scale`` becomes a pipeline with the scaler as its first step. A model with a ``target_scale``
-    becomes a ``TransformedTargetRegressor``. Robust losses, and others that scikit-learn does not have, do not matter,
-    because predictions do not depend on them. The result has no ``predict_proba``. If the features of a linear kernel
-    are centered, the support vectors are centered too. Because the coefficients sum to 0, this changes no decision; it
-    reduces rounding errors. The support vectors of a model with components are its landmarks.
+    becomes a ``TransformedTargetRegressor``. Losses that scikit-learn does not have, such as robust ones, do not
+    matter, because predictions do not depend on the loss. The result has no ``predict_proba``. If the features of a
+    linear kernel are centered, the support vectors are centered too. Centering changes no decision, because the
+    coefficients sum to 0, and it reduces rounding errors. The support vectors of a model with components are its
+    landmarks.
 
     Raises
     ------

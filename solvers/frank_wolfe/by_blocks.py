@@ -138,7 +138,7 @@ class Looking(Protocol):
 
 
 def close_gap(search: Looking, n: int, tol: float, most_steps: int, trace: GapTrace) -> None:
-    """Search until the gap over all ``n`` examples is proved to be ``tol``, or rounding or ``most_steps`` end this."""
+    """Search until a gap of ``tol`` over all ``n`` examples is proved, or rounding or ``most_steps`` end the search."""
     goal = MARGIN * tol if n <= growth.FIRST else max(MARGIN * tol, INSIDE)
     for _ in range(ROUNDS):
         is_there = search.optimize(goal, most_steps, trace)

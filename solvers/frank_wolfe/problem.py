@@ -120,7 +120,7 @@ def gap_of(problem: Problem, b: Floats, parts: Floats) -> Gap:
 
 
 def exact_parts(problem: Problem, b: Floats, known: Known | None = None, among: Ints | None = None) -> Floats:
-    """Return the parts of g, (2, k), in double precision, of examples ``among`` or all (see :func:`parts_from`)."""
+    """Return the parts of g, (2, k), of examples ``among``, or of all, in double precision (see :func:`parts_from`)."""
     indices = np.arange(problem.n) if among is None else among
     found = parts_from(problem, problem.examples, b, known, indices)
     if known is not None and known.rough is not None:
@@ -179,9 +179,10 @@ OLD = 100  #: updates after which g is computed afresh, as rounding adds up
 def carried(problem: Problem, before: Problem, known: Known, places: Ints) -> Known:
     """Transfer ``known`` coefficients and parts of g from the problem ``before`` to ``problem``; new examples get 0.
 
-    The effect of removed examples is subtracted from g, and g of new examples is computed. This takes less time than
-    computing all of g. An example with a changed label counts as removed and as new; changed costs change only the
-    diagonal of K~. If the kernel has changed, or no fewer support vectors were removed than kept, all of g is computed.
+    The effect of removed examples is subtracted from g, and g of new examples is computed. Updating g in this way takes
+    less time than computing all of g. An example with a changed label counts as removed and as new; changed costs
+    change only the diagonal of K~. If the kernel has changed, or at least as many support vectors were removed as kept,
+    all of g is computed.
 
     Parameters
     ----------
@@ -209,9 +210,9 @@ def carried(problem: Problem, before: Problem, known: Known, places: Ints) -> Kn
 def balanced(problem: Problem, known: Known) -> Known:
     """Multiply the coefficients of each class by a factor, so that both factors are optimal.
 
-    An update may remove more examples from one class than from the other. The intercept is penalized, so this changes
-    the decision value of every example. Without the factors nearly all examples would violate optimality, and would be
-    active from the start.
+    An update may remove more examples from one class than from the other. The intercept is penalized, so an unequal
+    removal changes the decision value of every example. Without the factors nearly all examples would violate
+    optimality, and would be active from the start.
     """
     of_class = problem.of_class
     own = [np.where(of_class == c, known.b, 0.0) for c in (0, 1)]

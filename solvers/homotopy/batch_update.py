@@ -210,7 +210,7 @@ def work_from_nothing(n: int, n_free: int) -> float:
 
 
 def needs_few_rows(state: PathState, m: int) -> bool:
-    """Say whether to keep no kernel rows of examples far from their kinks when an update adds ``m`` examples.
+    """Say whether to do without kernel rows of examples far from their kinks when an update adds ``m`` examples.
 
     Kernel rows of such examples are not kept in a large window, nor in a smaller window in which few examples have a
     coefficient. But a window that is not large keeps all kernel rows if the update adds few examples, or if recent
@@ -267,7 +267,7 @@ def decisions(state: PathState, X: Features) -> list[float]:
 
 
 def columns_that_count(state: PathState) -> Ints:
-    """Return the slots with a coefficient or a cached kernel row, with which new examples need kernel values."""
+    """Return the slots with a coefficient or a cached kernel row; new examples need their kernel values with these."""
     n = state.n_slots
     return np.flatnonzero((state.examples.beta[:n] != 0.0) | (state.rows.row_of[:n] >= 0))
 

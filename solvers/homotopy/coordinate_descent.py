@@ -6,8 +6,8 @@ descent. The path that is followed after the descent corrects the sum of the coe
 A descent can also begin at known coefficients, and move only some examples of a window.
 
 Where features depend on each other, or C is large, the descent takes thousands of passes. If the model has few
-features, proximal Newton steps follow [Li, Sun & Toh 2018]. Each costs a product of the features with themselves, and
-some dozens of them are enough, whatever the data are.
+features, proximal Newton steps follow [Li, Sun & Toh 2018]. Each Newton step costs a product of the features with
+themselves, and some dozens of steps are enough, whatever the data are.
 
 After the descent, more coefficients are strictly inside their boxes than the path algorithm can have free examples. So
 free coefficients move along combinations that change neither w nor the sum, until enough of them are at an end of their

@@ -89,7 +89,7 @@ class Batch(NamedTuple):
 
 @by_reference
 class Before(NamedTuple):
-    """Segments, f and coefficients of all examples before an update, and the old losses of those it changes."""
+    """Segments, f and coefficients of all examples before an update, and the old losses of the examples that change."""
 
     segment: Ints
     f: Floats
@@ -235,7 +235,7 @@ def make_edit(w: Walk, s: Work) -> None:
 
 @compiled
 def compute_f_of_new(e: Examples, rows: Floats, row_of: Ints, come: Ints, n: int, b: float, work: Ints) -> None:
-    """Compute f of new examples with cached rows, set their segments, and fill their columns of other rows."""
+    """Compute f of new examples with cached rows, set their segments, and fill their columns in other cached rows."""
     if come.size > 0:
         compute_f(e.f, e.beta[:n], rows, row_of, come, b)
         place(e, come)

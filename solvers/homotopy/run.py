@@ -154,7 +154,7 @@ class Solve:
         self.stage, self.n_before, self.losses = Stage.EDIT, n_before, losses if changed.size else NO_CHANGES
 
     def go_on(self, now: One[Progress], exit_: int, batch: tuple[Batch, Any], numbered: tuple[Ints, Floats]) -> None:
-        """Take over a pair's solve, which stopped at ``exit_`` in compiled code; ``batch`` is a batch and its kind."""
+        """Take over a pair's solve that stopped at ``exit_`` in compiled code; ``batch`` is the batch and its kind."""
         self.now, self.exit_, self.numbered = now, exit_, numbered
         self.batch, self.kind = batch
 

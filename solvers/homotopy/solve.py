@@ -173,7 +173,7 @@ def wins_all(w: Walk, s: Work, values: Floats, voters: Ints, winners: Ints, own:
 
 @compiled
 def winner_of(w: Walk, s: Work, values: Floats, voters: Ints, winners: Ints, a: int, c: int) -> int:
-    """Return which of two classes, ``a`` < ``c``, wins a row with the kernel values ``values`` by number.
+    """Return which of two classes, ``a`` < ``c``, wins a row; ``values`` are the row's kernel values by number.
 
     ``winners`` holds the winners that are already known; other entries are -1.
     """

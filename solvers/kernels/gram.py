@@ -1,8 +1,8 @@
 """Kernel values that are stored: the values of a given matrix, or of a function that rounds its values.
 
 A matrix of values rounded to single or half precision has eigenvalues a little below 0 where the true matrix has
-eigenvalues of 0. The whole diagonal is then raised by ``Gram.raised``, the smallest of a few numbers that makes the
-matrix positive semi-definite. The solver solves the problem of this raised matrix exactly. See
+eigenvalues of 0. For such a matrix the whole diagonal is raised by ``Gram.raised``, the smallest of a few numbers that
+makes the matrix positive semi-definite. The solver solves the problem of this raised matrix exactly. See
 ``kernels.definiteness``.
 """
 

@@ -61,7 +61,7 @@ class Form:
     def scaled_gamma(self, of_squares: float, n_features: int) -> float:
         """Return the gamma called "scale", given its value for squared distances, ``of_squares`` = 1 / (d variance).
 
-        For a kernel of absolute differences it is 1 / (d standard deviation), because their sum is about d standard
+        For a kernel of absolute differences gamma is 1 / (d standard deviation), because their sum is about d standard
         deviations.
         """
         return (of_squares / n_features) ** 0.5 if self.base == Base.DIFFERENCES else of_squares
@@ -175,7 +175,7 @@ class Kernel:
 
     @cached_property
     def is_movable(self) -> bool:
-        """Whether a problem is the same wherever the origin of the features is, if its coefficients sum up to 0."""
+        """Whether moving the origin of the features does not change a problem, if its coefficients sum up to 0."""
         return self.name == "linear" and not self.is_projected
 
     @cached_property

@@ -43,7 +43,7 @@ class RowCache:
         return 8 * rows * self.row_of.size + self.row_of.nbytes + self.slot_of.nbytes + self.used.nbytes
 
     def copy_from(self, other: RowCache, slots: Ints, held: Ints) -> None:
-        """Start with rows of another cache: its ``slots`` (m,) become 0 to m - 1, and rows are copied for ``held``.
+        """Start with rows of another cache: its ``slots`` (m,) become 0 to m - 1, and the rows of ``held`` are copied.
 
         If there is not enough space for these rows, only the most recently used are copied.
         """

@@ -207,7 +207,7 @@ class SharedFeatures:
             self._row_of, self._rows = None, np.empty((0, 0))
 
     def rows_at_hand(self) -> tuple[Ints, Floats] | None:
-        """Return each number's row index, and the kernel rows, if ``at_hand`` stores any; otherwise None."""
+        """Return the row index of each example number, and the kernel rows, if ``at_hand`` stores any; else None."""
         return None if self._row_of is None else (self._row_of, self._rows)
 
     def write(self, numbers: Ints, columns: Ints, out: Floats, rows: Ints) -> None:

@@ -1,9 +1,9 @@
 """Products and distances of sparse examples, pair by pair: a value depends on its two examples alone.
 
 The common features of two sparse rows are read by ascending index. Distances read both rows in parallel. Products read
-one row, with the other spread out to a dense row, which takes a fifth of the time. Because of this order k(x, z) equals
-k(z, x) to the last digit, distances are sums of squared differences as for dense examples, and features that are 0 in
-both rows take no time.
+one row, with the other spread out to a dense row, which takes a fifth of the time. Because of this order of the
+features k(x, z) equals k(z, x) to the last digit, distances are sums of squared differences as for dense examples, and
+features that are 0 in both rows take no time.
 """
 
 from __future__ import annotations

@@ -52,7 +52,7 @@ def moved(sigma: float, t: float, top: float) -> float:
 @compiled
 def step_of(slope: float, curvature: float, sigma_up: float, top_up: float, sigma_down: float, top_down: float,
             jump: float) -> float:  # fmt: skip
-    """Return the step that minimizes the objective if one coefficient of a pair grows and the other shrinks by it.
+    """Return the step t with the least objective, if one coefficient of a pair grows and the other shrinks by t.
 
     The slope of the objective jumps where either coefficient reaches the middle of its box. With a curvature of 0, as
     for two duplicates, the step ends at such a jump or at an end of a box.

@@ -109,7 +109,7 @@ def course(kind: int, ends: tuple[float, float] = (0.0, 0.0), legs: int = 0, m: 
 
 @compiled
 def steps(w: Walk, p: Split, c: Course) -> int:
-    """Make the steps of a course until all are made or a step has a request; this compiles all kinds of steps."""
+    """Make the steps of a course, of any kind, until all are made or a step has a request."""
     if c.kind == OVER_S:
         return steps_of_s(w, p, c.notes, c.kept, c.zero, c.inwards, c.ends)
     if c.kind == OVER_THETA:

@@ -187,7 +187,7 @@ def choose_loose(w: Walk, p: Split) -> bool:
     """Choose an example at a cutoff, if examples at kinks do not fix its f; return False if there is no such example.
 
     If several examples switch together, their effects may cancel, as for equal features with different labels. If only
-    one of these switches, its f moves.
+    one of such examples switches, its f moves.
     """
     e, fac = w.examples, w.factor
     kappa = w.at[0].kappa if w.intercept else 0.0

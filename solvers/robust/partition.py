@@ -4,9 +4,9 @@ With every example's side fixed the problem is convex: its losses majorize the r
 example is on its true side. The D-step [Suzumura et al., section 4.4] switches all examples at a cutoff to the other
 side at once and follows the path to the optimum of the new losses. At the start of a step the majorant equals the true
 objective, and at its end it is not below the true objective. So the true objective falls, strictly if any example
-moved. Examples that end on the wrong side switch next. There are finitely many partitions, so this ends with every
-example on its true side. The model then satisfies the conditions of Theorems 4 and 5. The paper keeps every example
-within its cutoffs during the step; here examples may cross them.
+moved. Examples that end on the wrong side switch next. There are finitely many partitions, so the D-step ends with
+every example on its true side. A model with every example on its true side satisfies the conditions of Theorems 4 and
+5. The paper keeps every example within its cutoffs during the step; here examples may cross them.
 """
 
 from __future__ import annotations
@@ -275,7 +275,7 @@ def fetch_for_many(state: PathState, w: workspace.Walk) -> None:
 
 
 def forward_solved(fac: Factor, block: Floats) -> Floats:
-    """Return ``R^-T k`` of examples, one a row, with R the factor and k from their kernel rows ``block``."""
+    """Return ``R^-T k`` for each example, one a row; R is the factor, and k are kernel values from ``block``."""
     size = int(fac.size[0])
     live = np.flatnonzero(fac.slot[:size] >= 0)
     columns = np.zeros((block.shape[0], size))

@@ -1,10 +1,10 @@
 """Solves that can be interrupted: a handler is called in the thread of the solve, while the solve is under way.
 
 A request for an interrupt raises a flag. Python code checks the flag where it calls ``check``. At every event compiled
-loops check a flag among their own counters, which ``watch`` has registered. If the flag is raised, they call back to
-Python. Compiled code waits while the handler runs, and if the handler returns, the result of the solve is the same to
-the last bit. A handler that raises an error ends the solve; code that has made changes undoes them, with interrupts
-deferred by ``undisturbed``.
+loops check a flag among their own counters, which ``watch`` has registered. If the flag is raised, compiled loops call
+back to Python. Compiled code waits while the handler runs, and if the handler returns, the result of the solve is the
+same to the last bit. A handler that raises an error ends the solve; code that has made changes undoes them, with
+interrupts deferred by ``undisturbed``.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
 """Exact leave-one-out and k-fold decisions of a live window, by removing examples from its optimum.
 
 Removing an example without a coefficient changes neither the model nor the decision on the example. Examples with a
-coefficient are removed by block pivots on one tableau of the optimum. If that fails, the example is removed along a
-path, the decision is computed at the end of the path, and the model is restored. No model is retrained, and the live
-model is not changed: paths are followed on a copy.
+coefficient are removed by block pivots on one tableau of the optimum. If the block pivots fail, the example is removed
+along a path, the decision is computed at the end of the path, and the model is restored. No model is retrained, and the
+live model is not changed: paths are followed on a copy.
 """
 
 from __future__ import annotations
@@ -70,10 +70,10 @@ class Assessment:
 def leave_one_out(model: LiveEstimator, *, progress: Progress | None = None) -> Assessment:
     """Return the exact leave-one-out decisions of a model's window, by paths from its optimum [Karasuyama & Takeuchi].
 
-    Exact decisions may mislead if a classifier has equally many examples of each class and no free example. The
-    intercept then turns against the class that an example leaves, and all leave-one-out labels may be wrong. No example
-    is free if C is too small. In this case use ``k_fold``, which does not mislead because its folds hold equally many
-    examples of each class.
+    Exact decisions may mislead. If a classifier has equally many examples of each class and no free example, the
+    intercept turns against the class that an example leaves, and all leave-one-out labels may be wrong. No example is
+    free if C is too small. Without free examples use ``k_fold``, which does not mislead because its folds hold equally
+    many examples of each class.
 
     Parameters
     ----------

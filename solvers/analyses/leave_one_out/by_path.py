@@ -34,7 +34,7 @@ from livesvm.solvers.validation import Key
 
 
 class _Undone(Exception):
-    """Raised inside a context that undoes changes on an error, once the result of the changes is known."""
+    """An error raised on purpose, so that a context undoes the changes inside it once their result is known."""
 
 
 @contextmanager

@@ -78,8 +78,8 @@ def held_margins(
 ) -> tuple[Floats, Ints, OwnParts | None]:
     """Return the margin of each example in the model without it, (n, n_classes - 1), and the ages and own parts.
 
-    The age (n,) of an example is the number of rankings since its oldest own part was computed. It is -1 if no path was
-    followed because none could put the label in doubt.
+    The age (n,) of an example is the number of rankings since its oldest own part was computed. An age of -1 means that
+    no path was followed, because none could put the label in doubt.
 
     The losses of an example must not depend on which examples the window holds, and each pair of classes must have a
     free example. Own parts are None if features do not show whether two examples are the same, as for a precomputed
@@ -130,7 +130,7 @@ def held_margins(
 def _most_own(view: View) -> float:
     """Return an upper bound of an example's own part, per unit of the example's coefficient.
 
-    This part is a squared distance in the kernel's feature space: from the free examples [Vapnik & Chapelle 2000], or
+    An own part is a squared distance in the kernel's feature space: from the free examples [Vapnik & Chapelle 2000], or
     without an intercept from the origin.
     """
     if view.window.kernel.is_of_distances:

@@ -1,8 +1,8 @@
 """Removal of one example from an optimum, by block pivots on the tableau of that optimum [Júdice & Pires 1994].
 
 For each example, one of beta and f *rests* and the other *follows*, see ``tableau``. In one round, all examples with a
-following quantity that ends beyond a limit change sides. This quantity then rests at the limit, and a linear system of
-all examples that have changed sides gives the other quantity. If such rounds do not reduce the number of wrong
+following quantity that ends beyond a limit change sides. After an example has changed sides, this quantity rests at the
+limit; a linear system of all such examples gives the other quantity. If such rounds do not reduce the number of wrong
 examples, only the last wrong example changes sides in each round; these rounds are certain to end [Murty 1974]. The
 time of a round is proportional to the number of examples times the number of changes.
 """

@@ -187,8 +187,8 @@ class Tableau:
         """Write columns of the tableau, given ``made`` (m, F + 1), their effects on the F free betas and on b.
 
         The written columns do not include the kernel values of bound examples yet. ``pulls`` (m, F + 1) is the change
-        of f of the free examples per unit, which the effects must balance. If they do not, one step of iterative
-        refinement improves them.
+        of f of the free examples per unit, which the effects must balance. Effects that do not balance are improved by
+        one step of iterative refinement.
         """
         q, columns = self.n_others, self.columns
         signs = np.append(columns.signs, np.zeros((SKETCHES, 1)), axis=1).T

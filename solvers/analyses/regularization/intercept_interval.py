@@ -117,7 +117,7 @@ def _runs(start: Ints, segments: Segments, changes: Changes, tables: Tables) -> 
 
 
 def _pieces(segment: Ints, segments: Segments, i: int, tables: Tables) -> Ints:
-    """Return the piece of every example in segment ``i``; a free one at an end of its box gets the piece there."""
+    """Return the piece of every example in segment ``i``; for one free at an end of its box, the piece at this end."""
     piece = segment // 2
     pool = segments.pool(i)
     slots, beta = segments.slot[pool], 0.5 * (segments.start_beta[pool] + segments.end_beta[pool])

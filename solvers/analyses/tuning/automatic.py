@@ -2,7 +2,7 @@
 
 For each encoding of the columns, the kernel widths with the largest evidence are found (see ``relevance``). For a
 regression the encoding with the largest evidence is chosen. The search for the largest evidence also finds the
-variances of f and of the noise, from which C and epsilon follow. C is the one that suits Laplacian noise with the same
+variances of f and of the noise, from which C and epsilon follow. C is chosen as for Laplacian noise with the same
 deviation. Skewed targets are learnt as logarithms if this reduces the error of held-out examples, in units of y, by
 more than its standard error.
 
@@ -129,7 +129,7 @@ def choose(model: Any) -> TunedParameters:
 
 
 def given_rank(model: Any) -> int | None:
-    """Return the number of components with which the other parameters are chosen; None if it is "auto" itself."""
+    """Return the number of components with which the other parameters are chosen; None if the number is "auto"."""
     return None if isinstance(model.components, str) else model.components
 
 

@@ -1,8 +1,8 @@
-"""Choice of the number of landmarks of a kernel: none where exact updates are cheap, else by errors of folds.
+"""Choice of the number of landmarks of a kernel: none if exact updates are cheap, else by held-out errors.
 
 The time of an exact update grows with the square of the number of free examples, so landmarks pay off where many
 examples are free. The number of free examples grows as a power of the size of the window, and the power is small where
-the data have little noise. So the number in a large window is estimated from two smaller windows.
+the data have little noise. So the number of free examples in a large window is estimated from two smaller windows.
 """
 
 from __future__ import annotations

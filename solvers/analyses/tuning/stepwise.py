@@ -60,7 +60,7 @@ class FoldWorkspace:
         self.scratch = aligned(1 << 20)
 
     def decisions(self, K: Floats, signs: Floats, costs: Floats, C: Floats, *, intercept: bool) -> Floats:
-        """Return f (p, m) of the m held-out rows for each C; NaN from the first C on that could not be reached.
+        """Return f (p, m) of the m held-out rows for each C; NaN from the first C that could not be reached.
 
         Parameters
         ----------

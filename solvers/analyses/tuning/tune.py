@@ -185,7 +185,7 @@ def _gammas(model: Any, given: Sequence[float] | None) -> list[float]:
 
 
 def _over(search: _Search, gammas: list[float], *, thin: bool) -> None:
-    """Try gammas from the middle of the grid outwards; if ``thin``, every second one, then neighbours of the best one.
+    """Try gammas from the middle of the grid outwards; if ``thin``, try every second one, then neighbours of the best.
 
     If ``thin``, no gamma beyond one that was given up is tried.
     """
@@ -334,10 +334,10 @@ class _Search:
     def _on_grid(self, gamma: float) -> _Line:
         """Follow C from value to value in each fold, and count the held-out examples with a wrong label.
 
-        The gamma is given up once the folds so far have more wrong labels than the best gamma has in all folds. It is
-        also given up once it has more wrong labels than the best gamma on the same examples, by more than chance
-        explains. This is a race [Maron and Moore 1994]. The margin for chance shrinks towards the end, because the
-        choice between two nearly equal gammas matters little.
+        The gamma is given up once the folds so far have more wrong labels than the best gamma has in all folds. A gamma
+        is also given up once it has more wrong labels than the best gamma on the same examples, by more than chance
+        explains, as in a race [Maron and Moore 1994]. The margin for chance shrinks towards the end, because the choice
+        between two nearly equal gammas matters little.
         """
         best = min(self.lines.values(), key=lambda line: line.error, default=None)
         total, seen = sum(judging.size for _, judging in self.parts), 0
