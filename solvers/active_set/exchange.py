@@ -149,8 +149,8 @@ def become_free(w: Walk, slot: int, side: int, pivot2: float) -> None:
 def exchange(w: Walk, slot: int, side: int) -> bool:
     """Move betas without changing f until example ``slot`` crosses its box, or a free one reaches an end (rule 5).
 
-    This is one pivot of the linear program in [Ong et al., eq. 30-34]. Returns whether the example has crossed its box;
-    if not, a free one has become bound, and the caller can try again to make the example free.
+    The move is one pivot of the linear program in [Ong et al., eq. 30-34]. Returns whether the example has crossed its
+    box; if not, a free one has become bound, and the caller can try again to make the example free.
     """
     e, motion, fac = w.examples, w.motion, w.factor
     n = fac.size[0]

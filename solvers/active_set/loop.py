@@ -38,8 +38,8 @@ def walk(w: Walk, log: Log | None, cutoffs: Cutoffs | None) -> Exit:
 
     The exit ITERATION stands for the end of an outer iteration, or for betas that do not balance while no example is
     free. With a ``log`` each segment is recorded, and the exit LOG_FULL asks the caller for an empty log. With
-    ``cutoffs``, the exit STOPPED means that example ``at.switching`` has reached its cutoff. Each combination of these
-    arguments is compiled separately, without the code for arguments that are None.
+    ``cutoffs``, the exit STOPPED means that example ``at.switching`` has reached its cutoff. Each combination of
+    ``log`` and ``cutoffs`` is compiled separately, without the code for an argument that is None.
     """
     at = w.at[0]
     while True:

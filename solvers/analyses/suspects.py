@@ -307,9 +307,10 @@ class Neighbours(NamedTuple):
 def _steepness(margin: Floats, weights: Floats, start: float) -> float:
     """Return the ``a`` of ``_doubts`` that fits margins (n,) best to a share (W + 1) / (W + 2) of right labels.
 
-    W is the sum of all weights. This is Platt's sigmoid without an intercept; as in [Platt 1999] the share below 1
-    keeps ``a`` finite if all margins are positive. A negative ``a`` becomes 0, so that each doubt is 0.5. The slope of
-    the likelihood falls and is convex, so Newton's steps from any ``start`` end below the solution, and never pass it.
+    W is the sum of all weights. The fit is that of Platt's sigmoid without an intercept. As in [Platt 1999], the share
+    below 1 keeps ``a`` finite if all margins are positive. A negative ``a`` becomes 0, so that each doubt is 0.5. The
+    slope of the likelihood falls and is convex, so Newton's steps from any ``start`` end below the solution, and never
+    pass it.
     """
     share, scale = (weights.sum() + 1.0) / (weights.sum() + 2.0), max(np.abs(margin).max(), np.finfo(np.float64).tiny)
     x = margin / scale

@@ -171,8 +171,8 @@ class LivePUClassifier(WithThresholds, ChangingEstimator):
         """Return the optimum of the window for every lam from ``lam_min`` to ``lam_max``.
 
         The parameter of the path is ``C = 1 / (2 lam)``, in which the path is piecewise linear. ``path.at(0.5 / lam)``
-        is the model for a lam. The errors of the path are for labels 1 and 0, where the true label is known. Otherwise
-        the path is as in ``IncrementalSVC.regularization_path``.
+        is the model for a lam. The errors of the path are for labels 1 and 0, where the true label is known. In all
+        other respects the path is as in ``IncrementalSVC.regularization_path``.
 
         Parameters
         ----------

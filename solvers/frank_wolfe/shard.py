@@ -142,7 +142,7 @@ class Shard:
         return own + float(weights @ (self.X.shape[1] - held)) * mean**2
 
     def prepare(self, kernel: Kernel, center: Floats | None) -> Prepared:
-        """Prepare the rows for kernel products: dense and less ``center``, the same for all shards, or unchanged."""
+        """Prepare the rows for kernel products: as dense rows less ``center``, or unchanged if there is no center."""
         like = None
         if center is not None:
             self.X = self.X.toarray() if sparse.issparse(self.X) else self.X

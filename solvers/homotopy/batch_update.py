@@ -129,7 +129,7 @@ def from_nothing(
     kernel: Kernel | None = None,
     by_path: bool = True,
 ) -> tuple[PathState, Ints, Trace]:
-    """Solve the problem after an edit from nothing, without the solution of the old state.
+    """Solve the edited problem from nothing, without the solution of the old state.
 
     Parameters
     ----------
@@ -213,8 +213,8 @@ def needs_few_rows(state: PathState, m: int) -> bool:
     """Say whether to do without kernel rows of examples far from their kinks when an update adds ``m`` examples.
 
     Kernel rows of such examples are not kept in a large window, nor in a smaller window in which few examples have a
-    coefficient. But a window that is not large keeps all kernel rows if the update adds few examples, or if recent
-    paths had many events.
+    coefficient. A window that is not large keeps all kernel rows if the update adds few examples, or if recent paths
+    had many events.
     """
     n = state.n_slots
     if n <= LARGE and (n < SMALL or m * n < LITTLE_COMES or state.events > FEW_EVENTS):
@@ -226,8 +226,8 @@ def insert_batch(state: PathState, slots: Ints, is_far_left_out: bool) -> Ints:
     """Compute kernel values of new examples ``slots``, and place the examples; return those that the edit has to place.
 
     Whole kernel rows are computed, as far as the cache has space, if ``is_far_left_out`` is false or most columns are
-    needed. Otherwise only f and the columns that ``columns_that_count`` returns are computed. The rows of the returned
-    examples are cached.
+    needed. In all other cases only f and the columns that ``columns_that_count`` returns are computed. The rows of the
+    returned examples are cached.
     """
     e, n, rows = state.examples, state.n_slots, state.rows
     held, columns = NO_EXAMPLES, columns_that_count(state) if is_far_left_out else None

@@ -148,7 +148,7 @@ class Solve:
         self.exit_: int | None = None  # exit of the round that is under way
 
     def begin(self, n_before: int, come: Ints, leave: Ints, changed: Ints, losses: Losses) -> None:
-        """Store the edit for the first round; ``n_before`` slots were in use before; ``losses`` are for ``changed``."""
+        """Store the edit for the first round; ``n_before`` slots were in use before; ``changed`` get new ``losses``."""
         buffers, self.sizes = self.buffers, (come.size, leave.size, changed.size)
         buffers.come[: come.size], buffers.leave[: leave.size], buffers.changed[: changed.size] = come, leave, changed
         self.stage, self.n_before, self.losses = Stage.EDIT, n_before, losses if changed.size else NO_CHANGES

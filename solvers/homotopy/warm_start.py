@@ -134,8 +134,8 @@ def _steadiest_first(state: PathState, free: Ints) -> Ints:
 def compute_all_f(state: PathState) -> None:
     """Compute all f from beta, with each kernel value between two support vectors computed once.
 
-    Support vectors are sorted last. For each part of them, kernel values with all examples up to the end of the part
-    are computed.
+    Support vectors are sorted last. For each part of the support vectors, kernel values with all examples up to the end
+    of the part are computed.
     """
     e, n = state.examples, state.n_slots
     if linear.is_weighted(state):

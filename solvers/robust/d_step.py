@@ -166,8 +166,8 @@ def note_events(w: Walk, p: Split) -> None:
 def landed(w: Walk, p: Split) -> bool:
     """End a walk, and check the state if it may be inexact; return False if the state is not exact.
 
-    If the walk let no example pass a limit and moved none to an end, f and beta agree except for rounding, and the
-    state is checked only from time to time.
+    A walk that let no example pass a limit and moved none to an end leaves f and beta in agreement, except for
+    rounding. After such walks the state is checked only from time to time.
     """
     at, now = w.at[0], p.now[0]
     is_due = now.since_audit + at.events >= SINCE_EXACT

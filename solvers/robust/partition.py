@@ -160,9 +160,9 @@ class Rounds:
     def part_at_cutoffs(self) -> None:
         """Count an example at a cutoff as beyond it if f moves outwards as theta falls. At theta = 1 sides are equal.
 
-        ``look`` must have found an example at a cutoff. While all such examples count on the same side, their effects
-        may cancel, and they would stay at their cutoffs. The method finds the examples that leave their cutoffs, by the
-        rates of f: the weights of outliers fall, while f of free examples stays constant.
+        ``look`` must have found an example at a cutoff. While all examples at a cutoff count on the same side, their
+        effects may cancel, and they would stay at their cutoffs. The method finds the examples that leave their
+        cutoffs, by the rates of f: the weights of outliers fall, while f of free examples stays constant.
         """
         p, state = self.p, self.state
         indices = np.flatnonzero(p.at_cutoff & (~are_free(state.examples.segment[: state.n_slots])))

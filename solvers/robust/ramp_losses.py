@@ -8,8 +8,8 @@ where ``a_first >= 0 >= a_last`` are the outermost slopes of ``L``, with the sig
 label the only cutoff is ``low = s``, for a negative one ``high = -s`` [eq. 5]; for regression ``low = y - s`` and
 ``high = y + s`` [eq. 9]. The robust loss is not convex at a cutoff. Each example is therefore assigned to a *side*:
 within its cutoffs it has the convex loss, and beyond a cutoff a convex loss with all slopes changed by the same amount.
-This convex loss is nowhere below the robust loss, equals it where the assigned side is the true one, and needs no
-further kink.
+The convex loss of a side is nowhere below the robust loss, equals it where the assigned side is the true one, and needs
+no further kink.
 """
 
 from __future__ import annotations

@@ -1,12 +1,12 @@
 """The files of machine code on disk, with names that show whether the code is up to date.
 
-Numba's own cache checks only the source file of a function. That cache would continue to use machine code that includes
-an older version of another file's function. Here the name of a file is a digest of all that the code depends on: the
-bytecode of the function and of all functions that it calls, the constants they use, the fields of their records, the
-types of the arguments, and the versions of the packages. So an edit recompiles only the functions that depend on it,
-two versions can share a directory, and different code never has the same name. The name also includes the processor.
-Code that was installed with the package may also be for a baseline, an older kind of processor whose instructions this
-processor can run.
+Numba's own cache checks only the source file of a function. Numba's cache would go on using machine code that includes
+an older version of a function from another file. Here the name of a file is a digest of all that the code depends on:
+the bytecode of the function and of all functions that it calls, the constants they use, the fields of their records,
+the types of the arguments, and the versions of the packages. So an edit recompiles only the functions that depend on
+it, two versions can share a directory, and different code never has the same name. The name also includes the
+processor. Code that was installed with the package may also be for a baseline, an older kind of processor whose
+instructions this processor can run.
 """
 
 from __future__ import annotations

@@ -287,7 +287,7 @@ def left_alone(view: View | OfPair, members: Ints, tell: Tell) -> Floats:
     """Return each example's leave-one-out decision, (m,); ``members`` (m,) are places in the view's window.
 
     The losses of the examples must not depend on which examples the window holds. If there are few examples, they are
-    removed along paths that use cached kernel rows only. The model is copied only if another path must be followed.
+    removed along paths that use cached kernel rows only. The model is copied only if a path needs other kernel rows.
     """
     state, found = view.state, np.full(members.size, np.nan)
     if members.size <= AT_HAND and state.is_prepared and state.n_free:

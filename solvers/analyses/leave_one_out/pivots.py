@@ -2,9 +2,9 @@
 
 For each example, one of beta and f *rests* and the other *follows*, see ``tableau``. In one round, all examples with a
 following quantity that ends beyond a limit change sides. After an example has changed sides, this quantity rests at the
-limit; a linear system of all such examples gives the other quantity. If such rounds do not reduce the number of wrong
-examples, only the last wrong example changes sides in each round; these rounds are certain to end [Murty 1974]. The
-time of a round is proportional to the number of examples times the number of changes.
+limit; a linear system of all such examples gives the other quantity. If the number of wrong examples does not fall,
+only the last wrong example changes sides in each further round; such rounds are certain to end [Murty 1974]. The time
+of a round is proportional to the number of examples times the number of changes.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """The outlier paths of several classes: one path for each pair of classes, and one list of suspected labels.
 
 An example belongs to the pairs of its class with each other class. If the label of an example contradicts the examples
-of another class, it becomes an outlier on the path of that pair. The other class of the first such pair is the label
-that suits the example better.
+of another class, it becomes an outlier on the path of that pair. The label that suits an outlier better is the other
+class of the first pair in which it became an outlier.
 """
 
 from __future__ import annotations
