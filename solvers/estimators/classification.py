@@ -318,7 +318,7 @@ class LiveSVC(WithPaths):
         self._meet(given)
 
     def _meet(self, given: list[Any]) -> None:
-        """Extend the window to new classes if there are more than two then; later checks refuse bad labels."""
+        """Extend the window to an update's new classes if these exceed two; later checks refuse bad labels."""
         known = self.classes_
         for labels in given:
             try:

@@ -146,7 +146,7 @@ def parts_from(
 def since(of_class: Ints, b: Floats, before: Floats | None) -> tuple[Floats, Floats]:
     """Split ``b`` (n,) into ``before`` (n,) times a factor for each class, and changes to add to this product.
 
-    If the split does not leave fewer changes than ``b`` has coefficients, the factors are 0 and the changes are ``b``.
+    If the split saves no work, because too many coefficients change, the factors are 0 and the changes are ``b``.
     """
     if before is not None:
         scales = np.array([_scale(b[of_class == c], before[of_class == c]) for c in (0, 1)])

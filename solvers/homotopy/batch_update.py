@@ -223,7 +223,7 @@ def needs_few_rows(state: PathState, m: int) -> bool:
 
 
 def insert_batch(state: PathState, slots: Ints, is_far_left_out: bool) -> Ints:
-    """Compute kernel values of new examples ``slots``, and place the examples; return those that the edit has to place.
+    """Compute kernel values of the new examples ``slots``, and place examples; return slots that the edit must place.
 
     Whole kernel rows are computed, as far as the cache has space, if ``is_far_left_out`` is false or most columns are
     needed. In all other cases only f and the columns that ``columns_that_count`` returns are computed. The rows of the

@@ -1,4 +1,4 @@
-"""Quality of a state by its tracked decision values; a certificate computes the same from the data."""
+"""Quality of a state, computed from tracked decision values; a certificate computes it from the data."""
 
 from __future__ import annotations
 

@@ -9,9 +9,9 @@ rules:
 2. A bound example that reaches a kink goes on to the next piece if its beta is outside the box of this kink.
 3. Boxes and kinks may move. Each point of the path is then the optimum of the losses at that point.
 4. If no example is free and the betas do not balance, b jumps until an example reaches a kink and can balance them.
-5. An example that depends linearly on the free ones does not become free at once. Its beta and the free betas move along
-   the direction that changes no f, until one of these betas is at an end of its box [Ong et al., eq. 30-34]. No ridge
-   is added.
+5. An example that depends linearly on the free ones does not become free at once. Its beta and the free betas move
+   along the direction that changes no f, until one of these betas is at an end of its box [Ong et al., eq. 30-34]. No
+   ridge is added.
 6. The ratio test has two passes; in the first, limits are relaxed by their tolerances [Harris]. If the walk stalls
    nevertheless, tied limits are moved apart by random amounts that vanish at the end of the path.
 7. Rounding and the ratio test leave a state with small violations, which the next round removes.

@@ -175,7 +175,7 @@ class Kernel:
 
     @cached_property
     def is_movable(self) -> bool:
-        """Whether moving the origin of the features does not change a problem, if its coefficients sum up to 0."""
+        """Whether a problem stays the same when the origin of the features moves, if its coefficients sum up to 0."""
         return self.name == "linear" and not self.is_projected
 
     @cached_property

@@ -193,7 +193,7 @@ class Rounds:
                 self._correct()
 
     def spread_ties(self) -> bool:
-        """Spread ties after the walk stalled; return False if no spread is left, see ``tolerances.spread_ties``."""
+        """Move tied limits apart after a stalled walk; return False if that fails, see ``tolerances.spread_ties``."""
         is_spread = spread_ties(self.state, self.w, self.stalls + 1)
         self.stalls += is_spread
         return is_spread

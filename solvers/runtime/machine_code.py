@@ -106,7 +106,7 @@ class MachineCode(NullCache):
             in_use.add(file)
 
     def name(self, sig: Any) -> str:
-        """Return the name of the machine code for arguments of these types, which is unique on every processor."""
+        """Return the name, unique on each processor, of the machine code for arguments of these types."""
         args, _ = sigutils.normalize_signature(sig)
         fields = [name for arg in args for name in _fields_of(arg)]
         words = (VERSIONS, str(args), fields, *_parts_of(self._dispatcher))

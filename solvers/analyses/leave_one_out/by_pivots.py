@@ -1,8 +1,8 @@
 """Leave-one-out by block pivots on one tableau of an optimum (see ``pivots``).
 
 Columns of the tableau are computed by matrix products, first for the examples to remove, then for examples that change
-sides. For each result the change of f is compared with the change of the betas. If f and the betas disagree, or if too
-many examples change sides, the example is removed by the ordinary path instead.
+sides. For each result, the change of f is compared with the change that follows from the betas. If the two changes of f
+disagree, or if too many examples change sides, the example is removed by the ordinary path instead.
 """
 
 from __future__ import annotations

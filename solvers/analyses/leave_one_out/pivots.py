@@ -342,7 +342,7 @@ def note(s: Sides, columns: Columns, w: PivotWork, i: int, leaving: Leaving, tol
 
 @compiled
 def agrees(s: Sides, columns: Columns, w: PivotWork, i: int, count: int, leaving: Leaving, tol_f: float) -> bool:
-    """Say whether the changes of f and betas agree, by sums of errors in f of free examples with random signs."""
+    """Say whether the changes of f and betas agree: sums of errors of free f, with random signs, are near 0."""
     q, n = s.numbers[OTHERS], w.ends.size
     for z in range(columns.signs.shape[0]):
         signs, sketch, off = columns.signs[z], columns.sketch[z], 0.0
