@@ -16,9 +16,9 @@ from livesvm.solvers.runtime.types import Floats, Ints
 def leave_ends(e: Examples, fac: Factor, n: int, intercept: bool, snap: float, dust: float, rounding: float) -> bool:
     """Make free examples bound if their beta is within ``dust`` of an end of their box, or beyond it.
 
-    The beta of a bound example is set to the level of its piece if it is within ``snap`` of that level. Returns whether
-    a free beta moved by more than ``rounding``, so that f must be recomputed. If only one example is free, its beta has
-    the rounding error of the sum of all other betas.
+    Also set the beta of a bound example to the level of its piece if the two differ by at most ``snap``. Returns
+    whether a free beta moved by more than ``rounding``, so that f must be recomputed. If only one example is free,
+    ``dust`` and ``rounding`` are raised, because its beta has the rounding error of the sum of all other betas.
     """
     moved = False
     if intercept and fac.size[1] == 1:
@@ -70,8 +70,8 @@ def center(w: Walk) -> float:
 def perturb(w: Walk, random: Floats, size_f: float, size_beta: float) -> None:
     """Move the limits of all examples outward by random amounts that vanish at the end of the path, to break ties.
 
-    Then no two examples reach a limit at the same time, every step is positive, and each set of free examples occurs at
-    most once (rule 6).
+    With the moved limits, no two examples reach a limit at the same time, every step is positive, and each set of free
+    examples occurs at most once (rule 6).
     """
     e = w.examples
     tau = w.at[0].tau
@@ -90,7 +90,7 @@ def perturb(w: Walk, random: Floats, size_f: float, size_beta: float) -> None:
 
 @compiled
 def send_dependent(w: Walk, free: Ints) -> None:
-    """Make bound every example of ``free`` outside the factor, and let its beta move to the nearer end of its box."""
+    """Make each example of ``free`` that is not in the factor bound; its beta moves to the nearer end of its box."""
     e = w.examples
     for slot in free:
         if w.factor.position[slot] >= 0:
@@ -119,7 +119,7 @@ def clear(fac: Factor) -> None:
 def extend(
     fac: Factor, rows: Floats, row_of: Ints, free: Ints, diagonal: Floats, kappa: float, dependent: float
 ) -> None:
-    """Append the examples ``free`` to a factor, unless the squared pivot is at most ``dependent`` times the diagonal.
+    """Append to a factor each example of ``free`` with a squared pivot above ``dependent`` times the diagonal.
 
     If ``dependent`` is 0, every example is appended, and a pivot spoiled by rounding is replaced by the least usable
     pivot. The forward-solved right-hand sides of the factor are not computed.

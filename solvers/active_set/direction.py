@@ -39,7 +39,7 @@ def find_direction(w: Walk) -> None:
 
 @compiled
 def find_rates(w: Walk) -> None:
-    """Compute the rates of b and of the free betas; ``factor.work`` receives the latter by position in the factor."""
+    """Compute the rates of b and of the free betas; ``factor.work`` receives those of the betas, by factor position."""
     fac, motion = w.factor, w.motion
     n = fac.size[0]
     db = 0.0
@@ -64,7 +64,7 @@ def find_rates(w: Walk) -> None:
 
 @compiled
 def along_row(w: Walk, coefficients: Floats, slot: int) -> float:
-    """Return the product of an example's kernel values with the free ones and ``coefficients``, by factor position."""
+    """Return the sum of an example's kernel values with free examples, times ``coefficients`` by factor position."""
     row = w.rows[w.row_of[slot]]
     total = 0.0
     for k in range(w.factor.size[0]):

@@ -32,7 +32,7 @@ def change_side(w: Walk, slot: int, side: int) -> Exit:
 
 @compiled
 def gather_row(w: Walk, slot: int) -> bool:
-    """Copy the members' columns of an example's cached row to the outer iteration; False if no row or space exists."""
+    """Copy the members' columns of an example's cached row; return False if no such row, or no space, exists."""
     if w.members.size == 0 or not gather_seen(w, slot):
         return False
     complete_row(w, slot)
@@ -41,7 +41,7 @@ def gather_row(w: Walk, slot: int) -> bool:
 
 @compiled
 def gather_seen(w: Walk, slot: int) -> bool:
-    """Copy near members' columns of an example's cached row to the outer iteration; False if no row or space exists."""
+    """Copy the near members' columns of an example's cached row; return False if no such row, or no space, exists."""
     parent = w.parent_row_of[w.members[slot]]
     if parent < 0 or w.at[0].rows >= w.rows.shape[0]:
         return False
@@ -55,7 +55,7 @@ def gather_seen(w: Walk, slot: int) -> bool:
 
 @compiled
 def complete_row(w: Walk, slot: int) -> None:
-    """Copy the columns of the remaining members too, if an example's row has those of the near members only."""
+    """If an example's row has the columns of near members only, copy those of all other members too."""
     if w.members.size == 0 or w.is_whole[slot]:
         return
     row, out = w.parent_rows[w.parent_row_of[w.members[slot]]], w.rows[w.row_of[slot]]
@@ -97,7 +97,7 @@ def enter(w: Walk, slot: int, side: int) -> Exit:
     """Make a bound example free after its f has reached a kink.
 
     If the example depends linearly on free ones, betas move without changing f, until a free example becomes bound or
-    this one has crossed its box.
+    the entering one has crossed its box.
     """
     e, fac = w.examples, w.factor
     row = w.rows[w.row_of[slot]]
@@ -149,8 +149,8 @@ def become_free(w: Walk, slot: int, side: int, pivot2: float) -> None:
 def exchange(w: Walk, slot: int, side: int) -> bool:
     """Move betas without changing f until example ``slot`` crosses its box, or a free one reaches an end (rule 5).
 
-    This is one pivot of the linear program in [Ong et al., eq. 30-34]. Returns whether the example has crossed its box;
-    if not, a free one has become bound, and the caller can try again to make the example free.
+    The move is one pivot of the linear program in [Ong et al., eq. 30-34]. Returns whether the example has crossed its
+    box; if not, a free one has become bound, and the caller can try again to make the example free.
     """
     e, motion, fac = w.examples, w.motion, w.factor
     n = fac.size[0]
@@ -203,7 +203,7 @@ def refine_dependence(w: Walk, slot: int, z: Floats) -> None:
 
 @compiled
 def blocking(w: Walk, z: Floats, side: int, length: float) -> tuple[int, int]:
-    """Return which free example (or -1) is first at an end of its box on a step ``length`` of ``side z``; which end."""
+    """Return the free example that first reaches an end of its box (-1: none within ``length``), and which end."""
     e, motion, fac = w.examples, w.motion, w.factor
     bound = length
     for k in range(fac.size[0]):

@@ -1,8 +1,8 @@
 """The compiled homotopy loop: find the direction, find the step to the next event, move, and make the event.
 
 Each pass finds the direction of the betas and b that keeps f of all free examples at their kinks, and the largest step
-that keeps every example on its piece or kink. It takes that step; then the example that limits the step becomes free or
-bound. Rule numbers, here and in the modules it calls, are those of ``homotopy.solve``.
+that keeps every example on its piece or kink. The pass takes this step; then the example that limits the step becomes
+free or bound. The numbers of rules in comments are those of ``homotopy.solve``.
 """
 
 from __future__ import annotations
@@ -36,10 +36,10 @@ from livesvm.solvers.runtime.interrupt import is_stopped
 def walk(w: Walk, log: Log | None, cutoffs: Cutoffs | None) -> Exit:
     """Go from event to event until the path or outer iteration ends, or the caller must provide something; return why.
 
-    ITERATION also means that no example is free and the betas are out of balance. With a ``log`` each segment is
-    recorded, and LOG_FULL asks for an empty log. With ``cutoffs``, STOPPED means that example ``at.switching`` has
-    reached its cutoff. Each combination of these arguments is compiled separately, without the code for arguments that
-    are None.
+    The exit ITERATION stands for the end of an outer iteration, or for betas that do not balance while no example is
+    free. With a ``log`` each segment is recorded, and the exit LOG_FULL asks the caller for an empty log. With
+    ``cutoffs``, the exit STOPPED means that example ``at.switching`` has reached its cutoff. Each combination of
+    ``log`` and ``cutoffs`` is compiled separately, without the code for an argument that is None.
     """
     at = w.at[0]
     while True:

@@ -66,7 +66,7 @@ def largest(x: Floats, n: int, least: float) -> float:
 
 @compiled
 def coordinate(w: Walk, j: int) -> tuple[float, float, float]:
-    """Return the coordinate that an example's limits bound (beta if free, f if bound), its rate, and its tolerance."""
+    """Return the coordinate that has limits (beta of a free example, f of a bound one), its rate, and its tolerance."""
     if is_free(w.examples.segment[j]):
         return w.examples.beta[j], w.motion.dbeta[j], w.tol[0].beta
     return w.examples.f[j], w.motion.df[j], w.tol[0].f
@@ -97,9 +97,9 @@ def frequencies(w: Walk, out: Floats) -> None:
 
 @compiled
 def find_likely(w: Walk, found: Ints) -> int:
-    """Fill ``found`` with examples without a cached kernel row that may have an event soon, except for the next event.
+    """Fill ``found`` with examples, except ``at.switching``, that may have an event soon and have no cached kernel row.
 
-    Returns their number; ``motion.work`` holds 1 over the step after which each example has its event.
+    Returns the number of examples found; ``motion.work`` holds 1 over the step after which each example has its event.
     """
     often, m = w.motion.work, 0
     frequencies(w, often)

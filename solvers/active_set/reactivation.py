@@ -15,7 +15,7 @@ LEAST_PACE = 1e-9  #: the least part of the path that an event is assumed to use
 
 @compiled
 def start(w: Walk) -> None:
-    """Set the limits of every example and solve the right-hand sides of the factor, once the motion has been set."""
+    """Set the limits of every example and solve the factor's right-hand sides, for a motion that is already set."""
     moving = 0
     for j in range(w.n):
         set_limits(w, j)
@@ -27,7 +27,7 @@ def start(w: Walk) -> None:
 
 @compiled
 def is_moving(w: Walk, slot: int) -> bool:
-    """Say whether an example has a nonzero velocity ``v``, which only bound examples have, or limits that move."""
+    """Say whether an example has moving limits, or is bound with a moving beta."""
     motion = w.motion
     moving: bool = motion.v[slot] != 0.0 or motion.dlow[slot] != 0.0 or motion.dhigh[slot] != 0.0
     return moving
@@ -37,8 +37,8 @@ def is_moving(w: Walk, slot: int) -> bool:
 def another_pass(w: Walk) -> bool:
     """Start another pass, on which the kinks that were moved for examples beyond a limit move back to their places.
 
-    The pass also corrects the rounding error of the sum of the betas. Returns whether such a pass is needed. Kinks that
-    were not moved, and all levels and bound betas, have reached their final values and rest on this pass.
+    The pass also corrects the rounding error of the sum of the betas. Returns whether another pass is needed. Kinks
+    that were not moved, and all levels and bound betas, have reached their final values and rest on this pass.
     """
     e, motion = w.examples, w.motion
     off = w.at[0].sum_end
@@ -68,7 +68,7 @@ def another_pass(w: Walk) -> bool:
 
 @compiled
 def let_through(w: Walk, slot: int) -> None:
-    """Move the kink that f of a bound example has passed to this f, and let it return by the end of the path."""
+    """Move a kink to f if f of a bound example has passed it; the kink returns by the end of the path."""
     e = w.examples
     w.at[0].through += 1
     if w.at[0].tau > 1e-6:
@@ -78,7 +78,7 @@ def let_through(w: Walk, slot: int) -> None:
 
 @compiled
 def shift_kinks(e: Examples, slot: int, tau: float) -> None:
-    """Move the kinks that f of a bound example has passed to this f; they return by the end of the path."""
+    """Move kinks to f if f of a bound example has passed them; they return by the end of the path."""
     q = e.segment[slot] // 2
     for k in range(e.n_kinks[slot]):
         now = e.kinks[slot, k] - tau * e.dkinks[slot, k]

@@ -1,8 +1,8 @@
 """The record of a path, segment by segment, and the cutoffs at which it stops.
 
-The log consists of *segments*, each between two events, on which b and the betas of the free examples are linear in
-tau, and of *changes*, each of one example from a piece or kink of its loss to another, at one tau. The betas of bound
-examples follow from their pieces.
+The log consists of *segments* and *changes*. A segment lies between two events, and on it b and the betas of the free
+examples are linear in tau. A change moves one example from a piece or kink of its loss to another, at one tau. The
+betas of bound examples follow from their pieces.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ CLIPPED = 2  #: value of ``started`` set by a caller whose limits already stop a
 
 
 class Used(Scalars):
-    """Numbers of used entries in each part of a log."""
+    """Counts of the used entries in each part of a log."""
 
     segments: int
     pool: int
@@ -52,7 +52,7 @@ class Log(NamedTuple):
 
 
 def empty_log(slots: int, segments: int, pool: int) -> Log:
-    """Return a log with space for ``segments`` segments that have ``pool`` free examples together."""
+    """Return a log with space for ``segments`` segments, and for ``pool`` betas of free examples in all of them."""
     changes = 2 * segments + slots
     return Log(
         ends=np.empty((segments, 4)),
@@ -150,7 +150,7 @@ def jump_stops(w: Walk, cutoffs: Cutoffs) -> bool:
 
 @compiled
 def update_bounds(w: Walk, cutoffs: Cutoffs, switching: int, exchanges: int) -> None:
-    """Clip the limits of ``switching`` to its cutoffs after its event, or all limits if there were exchanges since."""
+    """Clip the limits of ``switching`` to its cutoffs after its event; if there were exchanges, clip all limits."""
     if w.at[0].exchanges > exchanges:
         clip_to_bounds(w, cutoffs)
     elif switching >= 0 and w.at[0].switching < 0:
@@ -159,7 +159,7 @@ def update_bounds(w: Walk, cutoffs: Cutoffs, switching: int, exchanges: int) -> 
 
 @compiled
 def record_breakpoint(w: Walk, log: Log, switching: int, exchanges: int) -> None:
-    """Record the event of example ``switching``, and the changes of other examples if there were exchanges with it."""
+    """Record the event of example ``switching``; if there were exchanges, record the changes of other examples too."""
     if switching >= 0 and w.at[0].switching < 0:
         for j in range(w.n if w.at[0].exchanges > exchanges else 0):
             if j != switching:
@@ -181,7 +181,7 @@ def record_change(w: Walk, log: Log, slot: int) -> None:
 
 @compiled
 def note_start(w: Walk, log: Log, step: float) -> None:
-    """Record the start of a segment: tau and b, and the free betas there and after ``step``."""
+    """Record the start of a segment: tau, b and the free betas, and the free betas after ``step``."""
     s, end = log.used[0].segments, log.used[0].pool
     log.ends[s, START_TAU], log.ends[s, START_B] = w.at[0].tau, w.at[0].b
     log.before[s, POOL_BEFORE], log.before[s, CHANGES_BEFORE] = end, log.used[0].changes

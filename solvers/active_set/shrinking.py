@@ -2,9 +2,9 @@
 
 Most examples of a window are far from their limits. An outer iteration ends after some dozens of events, or after the
 part of the path that so many events usually take. The loop works on copies of its *members*: the *near* examples, which
-could reach a limit in this part, and all free examples, for which f is known. After the iteration one product with the
-kernel rows of all betas that moved updates f of every example. If an example has crossed a limit unnoticed, the limit
-is moved to the example, and back by the end of the path: this may change the path, but not its end.
+could reach a limit in this part of the path, and all free examples. After the iteration f of every example is updated,
+by one product of the changes of the betas with their kernel rows. If an example has crossed a limit unnoticed, the
+limit is moved to the example, and returns by the end of the path. Moved limits may change the path, but not its end.
 """
 
 from __future__ import annotations
@@ -55,10 +55,10 @@ IDLE_EVENTS = 4  #: ... in this many events, before it goes on without outer ite
 def follow_path(w: Walk) -> int:
     """Follow the path in outer iterations to its end, or until the caller must act; return why it stopped.
 
-    After NEED_ROW or FACTOR_FULL example ``at.switching`` is about to have its event; call again once its kernel row is
-    cached and the factor has space. If ``at.asking`` is 1, WANT_ROWS requests kernel rows that the next outer iteration
-    may need, so that the iteration does not stop for each of them. The exit is returned as a number, which spares
-    Python making it a member of ``Exit``.
+    After NEED_ROW or FACTOR_FULL, cache the kernel row of example ``at.switching``, make space in the factor, and call
+    again. If ``at.asking`` is 1, WANT_ROWS requests kernel rows that the next outer iteration may need, so that the
+    iteration does not stop for each of them. The exit is returned as a plain number, because making it a member of
+    ``Exit`` takes time.
     """
     if w.at[0].started == 0:
         w.at[0].started = 1
@@ -103,7 +103,7 @@ def follow_path(w: Walk) -> int:
 
 @compiled
 def wants_rows(w: Walk, members: Ints, n_seen: int) -> bool:
-    """Say whether an outer iteration in a large window, where each costs much, may need kernel rows."""
+    """Say whether the near members of an outer iteration lack kernel rows; False in a window that is not large."""
     wanted = False
     if w.n > LARGE and w.at[0].passes == 0:
         for i in range(n_seen):
@@ -122,10 +122,10 @@ def count_speeds(w: Walk) -> None:
 
 @compiled_allocating
 def choose(w: Walk, direction_valid: bool) -> tuple[Ints, int]:
-    """Plan an outer iteration: return its members, near examples before other free ones, and the number of near ones.
+    """Plan an outer iteration: return its members, with the near ones first, and the number of near members.
 
-    The returned number is -1 if the loop works on all examples: in a small window, for the first ``at.whole`` events,
-    or if most examples would be members even of a much shorter iteration.
+    The returned number is -1 if the loop is to work on all examples. All examples take part in a small window, for the
+    first ``at.whole`` events, and if most examples would be members even of a much shorter iteration.
     """
     at = w.at[0]
     at.stride_end = at.events + SHORT
@@ -183,14 +183,14 @@ def choose(w: Walk, direction_valid: bool) -> tuple[Ints, int]:
 def events_of_iteration(n: int) -> int:
     """Return the number of events of an ordinary outer iteration.
 
-    The number is larger in a large window, where the update of every example after the iteration costs more.
+    The number is larger in a large window, because updating every example after an iteration costs more there.
     """
     return ITERATION_EVENTS if n <= LARGE else int(ITERATION_EVENTS * np.sqrt(n / LARGE))
 
 
 @compiled
 def expect(w: Walk, out: Floats) -> None:
-    """Estimate for each example the part of the path before it reaches a limit, which is shorter for fast examples."""
+    """Estimate, for each example, how much of the path passes before the example reaches a limit."""
     e, motion = w.examples, w.motion
     least = STEADIEST if w.n <= LARGE else STEADIEST_OF_LARGE
     steady = (1.0 if is_last(w) else w.at[0].member_safety) * max(least, min(1.0, STEADY / max(w.factor.size[1], 1)))
@@ -208,13 +208,13 @@ def expect(w: Walk, out: Floats) -> None:
 
 @compiled
 def is_last(w: Walk) -> bool:
-    """Say whether an ordinary iteration would end a small window's path; events that it misses need another pass."""
+    """Say whether an ordinary iteration would reach the end of the path; always False in a large window."""
     return w.n <= LARGE and events_of_iteration(w.n) * 2.0 * w.at[0].pace >= w.at[0].tau
 
 
 @compiled
 def expect_any_way(w: Walk, out: Floats) -> None:
-    """Estimate the same as ``expect`` for a later pass without its direction, where f moves little more than kinks."""
+    """Estimate the same as ``expect`` for a later pass with no known direction, from the distances to limits."""
     e, motion = w.examples, w.motion
     most = 1e-300
     for j in range(w.n):
@@ -247,7 +247,7 @@ def outer_iteration(w: Walk, members: Ints, n_seen: int) -> Exit:
 
 @compiled
 def learn_pace(w: Walk, used: float, events: int) -> None:
-    """Update the estimated part of the path per event; an iteration without events only gives a lower bound."""
+    """Update ``at.pace``, the estimated part of the path per event; without events it can only grow."""
     at = w.at[0]
     at.pace = max(LEAST_PACE, used / events) if events > 0 else max(at.pace, used)
 
@@ -263,7 +263,7 @@ def count_idle(w: Walk) -> None:
 
 @compiled
 def learn(w: Walk, through: int, events: int) -> None:
-    """Make the choice of members wider or narrower, as more or fewer non-members crossed a limit."""
+    """Choose members more widely if many other examples crossed a limit, and more narrowly if none did."""
     if w.n > LARGE:
         return
     if LOST * (through - 8) > events:

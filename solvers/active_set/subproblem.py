@@ -119,7 +119,7 @@ def whole_lines(length: int) -> int:
 
 @compiled
 def rename(slot: Ints, size: int, name: Ints, position: Ints) -> None:
-    """Replace each example number in the factor by ``name`` of it, and set ``position`` to match."""
+    """Replace the number of each example in the factor by its entry in ``name``, and set ``position`` to match."""
     for k in range(size):
         if slot[k] >= 0:
             slot[k] = name[slot[k]]
@@ -130,8 +130,8 @@ def rename(slot: Ints, size: int, name: Ints, position: Ints) -> None:
 def update_all_examples(near: Walk, w: Walk, used: float, db: float) -> None:
     """Update all examples after an outer iteration that moved tau by ``used`` and b by ``db``.
 
-    The update reads the kernel rows of all free examples. From these rows the update also computes the next direction,
-    or at the end of the path f of the free examples.
+    The update reads the kernel rows of all free examples. The same rows give the next direction; at the end of the path
+    they give f of the free examples instead.
     """
     e, motion, members = w.examples, w.motion, near.members
     change, df = motion.work, motion.df

@@ -117,7 +117,7 @@ def count_again(w: Walk) -> None:
 
 @compiled
 def kink_rate(w: Walk, slot: int) -> float:
-    """Return the rate at which a free example's f must move to follow its kink, and to return to it if f is off."""
+    """Return the rate at which f of a free example must move to follow its kink, or to return to the kink."""
     e = w.examples
     q = (e.segment[slot] - 1) // 2
     tau = w.at[0].tau
@@ -154,7 +154,7 @@ def set_limits(w: Walk, slot: int) -> None:
 
 @compiled
 def set_velocity(w: Walk, slot: int) -> float:
-    """Set the velocity that takes a bound beta to its level by the end of the path; return its change."""
+    """Set the velocity that takes a bound beta to its level by the end of the path; return by how much it changed."""
     e, motion = w.examples, w.motion
     gap = e.levels[slot, e.segment[slot] // 2] - e.beta[slot]
     v = 0.0

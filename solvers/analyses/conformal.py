@@ -31,7 +31,7 @@ BLOCK = 2**21  # decisions that are held at once
 
 @dataclass(frozen=True)
 class Conformal:
-    """The guarantees that a model's leave-one-out residuals give for its predictions.
+    """Prediction intervals, or sets of classes, with a guarantee that follows from a model's leave-one-out residuals.
 
     Attributes
     ----------
@@ -132,7 +132,7 @@ class Conformal:
         return found
 
     def _blocks(self, rows: Any) -> Iterator[tuple[slice, Floats]]:
-        """Yield slices of the rows, with the decisions on them of the models that lack one example each."""
+        """Yield slices of the rows, each with the decisions on these rows by all models that lack one example."""
         step = max(1, BLOCK // self.scores.size)
         for start in range(0, len(rows), step):
             part = slice(start, start + step)
@@ -149,7 +149,7 @@ class Conformal:
 
 
 def conformal(model: LiveEstimator, *, weights: ArrayLike | None = None, progress: Progress | None = None) -> Conformal:
-    """Return the guarantees that exact leave-one-out decisions on a model's window give for its predictions.
+    """Return intervals or sets of classes with a guarantee, from exact leave-one-out decisions on a model's window.
 
     Parameters
     ----------

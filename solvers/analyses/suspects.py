@@ -81,8 +81,8 @@ class SuspectedLabels:
     def why(self) -> tuple[tuple[Key, ...], ...]:
         """Keys of the three examples of the better label that are nearest by the kernel, the nearest first.
 
-        There are none beyond the first 100 where the margin is positive. They are found at the first use, in the window
-        of the ranking; ``head`` finds those of its rows alone.
+        Labels beyond the first 100 have no such examples if their margin is positive. The examples are found at the
+        first use, in the window at the time of the ranking; ``head`` finds only those for its rows.
         """
         return self._why(len(self.keys))
 
@@ -106,7 +106,7 @@ class SuspectedLabels:
         return kept
 
     def head(self, n: int = 10) -> list[dict[str, Any]]:
-        """Return the worst labels as rows, which a data frame takes.
+        """Return the worst labels as rows, from which a data frame can be made.
 
         Parameters
         ----------
@@ -137,13 +137,15 @@ def suspected_labels(
 ) -> SuspectedLabels:
     """Return all examples of a classifier's window, worst label first, by exact decisions of models without them.
 
-    Leave-one-out ranks a little better than folds, and is used unless it may cost more than about three times as much:
-    where many examples of a large window are free. Leave-one-out is not used if a pair of classes has no free example,
-    because every leave-one-out label may then be wrong, see ``leave_one_out``. Folds are those of ``predict_proba``.
+    Leave-one-out ranks a little better than folds. Leave-one-out is used unless it may take more than about three times
+    as long as folds, because many examples of a large window are free. Leave-one-out is not used if a pair of classes
+    has no free example, because every leave-one-out label may then be wrong, see ``leave_one_out``. The folds are those
+    of ``predict_proba``.
 
-    A ranking that begins from the one before costs about as much as three updates. It uses the present decisions of all
-    examples, follows paths without those that are new or have no influence before, and keeps what each other example
-    adds to its own decision; see ``age``. An example with other features, label or weight is new.
+    A ranking that begins from an earlier one costs about as much as three updates. Such a ranking uses the present
+    decisions of all examples. Paths are followed only without examples that are new or had no influence before; for all
+    others, the ranking keeps what each adds to the decision on itself, see ``age``. An example with other features,
+    label or weight is new.
 
     Parameters
     ----------
@@ -229,7 +231,7 @@ def suspected_labels(
 def _is_worth_its_cost(view: View, before: SuspectedLabels | None) -> bool:
     """Say whether leave-one-out is reliable for this window, and takes at most about three times as long as folds.
 
-    If rankings follow each other, it is worth its cost once.
+    A ranking that begins from an earlier one is always worth its cost, because most of the cost arises only once.
     """
     n, pairs = view.model.n_window_, getattr(view.window, "pairs", {})
     free = [pairs[two].n_free for two in view.both_there] if pairs else [view.state.n_free]
@@ -238,7 +240,7 @@ def _is_worth_its_cost(view: View, before: SuspectedLabels | None) -> bool:
 
 
 def margins(decisions: Floats, places: Ints, counts: Ints) -> tuple[Floats, Ints]:
-    """Return by how much each example's class is ahead of the best other class with examples, (n,), and that class.
+    """Return how far each example's class is ahead of the best other class with examples, (n,), and that other class.
 
     For the arguments see ``margins_of``.
     """
@@ -246,7 +248,7 @@ def margins(decisions: Floats, places: Ints, counts: Ints) -> tuple[Floats, Ints
 
 
 def margins_of(decisions: Floats, places: Ints, counts: Ints) -> Floats:
-    """Return by how much each example's class is ahead of each other class, (n, n_classes - 1), in order of classes.
+    """Return how far each example's class is ahead of each other class, (n, n_classes - 1), in order of classes.
 
     Parameters
     ----------
@@ -265,18 +267,18 @@ def margins_of(decisions: Floats, places: Ints, counts: Ints) -> Floats:
 
 
 def least(ahead: Floats, places: Ints) -> tuple[Floats, Ints]:
-    """Return the least margin of each example, (n,), and the class that it is against."""
+    """Return the least margin of each example, (n,), and the other class to which this margin belongs."""
     best, at = ahead.argmin(axis=1), np.arange(places.size)
     return ahead[at, best], _others(places, ahead.shape[1] + 1)[at, best]
 
 
 def _others(places: Ints, n_classes: int) -> Ints:
-    """Return the classes that each example is not of, (n, n_classes - 1)."""
+    """Return, for each example, all classes except its own, (n, n_classes - 1)."""
     return np.arange(n_classes - 1) + (np.arange(n_classes - 1) >= places[:, None])
 
 
 class Neighbours(NamedTuple):
-    """The window of a ranking as it was, for the examples that explain why a label is in doubt."""
+    """The window at the time of a ranking, to find the examples that explain why a label is in doubt."""
 
     kernel: Kernel
     XT: Features
@@ -305,9 +307,10 @@ class Neighbours(NamedTuple):
 def _steepness(margin: Floats, weights: Floats, start: float) -> float:
     """Return the ``a`` of ``_doubts`` that fits margins (n,) best to a share (W + 1) / (W + 2) of right labels.
 
-    W is the sum of all weights. This is Platt's sigmoid without an intercept; as in [Platt 1999] the share below 1
-    keeps ``a`` finite if all margins are positive. A negative ``a`` becomes 0, so that each doubt is 0.5. The slope of
-    the likelihood falls ever less steeply, so Newton's steps from any ``start`` end left of ``a``, and never pass it.
+    W is the sum of all weights. The fit is that of Platt's sigmoid without an intercept. As in [Platt 1999], the share
+    below 1 keeps ``a`` finite if all margins are positive. A negative ``a`` becomes 0, so that each doubt is 0.5. The
+    slope of the likelihood falls and is convex, so Newton's steps from any ``start`` end below the solution, and never
+    pass it.
     """
     share, scale = (weights.sum() + 1.0) / (weights.sum() + 2.0), max(np.abs(margin).max(), np.finfo(np.float64).tiny)
     x = margin / scale

@@ -44,11 +44,11 @@ from livesvm.solvers.validation import Key
 class LiveSVC(WithPaths):
     """A support vector classifier of two or more classes that stays exactly optimal while examples come and go.
 
-    Two classes are one problem: it minimizes ``1/2 |w|^2 + C sum_i weight_i max(0, 1 - y_i f(x_i))`` over the window,
-    and an update moves many examples in and out along one path [Karasuyama & Takeuchi, eqs. 3-4]. With more classes,
-    every pair is one problem [Hsu & Lin, one-against-one]: all pairs share one window, in which features are held once;
-    an update changes all pairs that it touches, or none. Labels may be of any one type, and new ones may come in any
-    update.
+    Two classes are one problem: the model minimizes ``1/2 |w|^2 + C sum_i weight_i max(0, 1 - y_i f(x_i))`` over the
+    window. An update adds and removes many examples along one path [Karasuyama & Takeuchi, eqs. 3-4]. With more
+    classes, every pair of classes is one problem [Hsu & Lin, one-against-one]. All pairs share one window, which stores
+    features once. An update changes all pairs that it concerns, or none. Labels may be of any one type, and an update
+    may bring new labels.
 
     Parameters
     ----------
@@ -135,8 +135,9 @@ class LiveSVC(WithPaths):
         """Return decisions.
 
         For two classes the decisions are f(x), positive for ``classes_[1]``. For more classes,
-        ``decision_function_shape`` selects a score of each class, which is the number of its votes plus less than a
-        third for its margins, or a decision for each pair, positive for the pair's first class.
+        ``decision_function_shape`` selects scores of the classes, or decisions of the pairs. The score of a class is
+        the number of its votes, plus less than a third for its margins. The decision of a pair is positive for the
+        pair's first class.
         """
         decisions = self._decision(X)
         if not self._has_several():
@@ -148,7 +149,7 @@ class LiveSVC(WithPaths):
 
     @taking_rows("ndarray, shape (m,)\n    Labels.")
     def predict(self, X: Any) -> NDArray[Any]:
-        """Return the label of each row: that of the class that wins most pairs, of tied classes the first."""
+        """Return the label of each row: the class that wins most pairs, or the first of several such classes."""
         if self.break_ties and self.decision_function_shape == "ovo" and self._has_several():
             raise InvalidInput("must be False when decision_function_shape is 'ovo'", field="break_ties")
         decisions, n = self._decision(X), self.classes_.size
@@ -193,7 +194,7 @@ class LiveSVC(WithPaths):
 
     @property
     def support_(self) -> NDArray[np.int32]:
-        """Places in the window of examples with a coefficient other than 0, (n_support,): by class, oldest first."""
+        """Positions in the window of the examples with a nonzero coefficient, (n_support,), by class, oldest first."""
         places = np.flatnonzero(np.atleast_2d(self._learnt.beta).any(axis=0))
         return places[np.argsort(self._learnt.y[places], kind="stable")].astype(np.int32)
 
@@ -226,8 +227,8 @@ class LiveSVC(WithPaths):
     def _of_pair(self, two: tuple[int, int], arrays: Mapping[str, Any], *, alone: bool) -> LiveSVC:
         """Return the model of two classes, given as indices into ``classes_``; ``arrays`` are those of the whole model.
 
-        With ``alone`` its window holds only the examples of the two classes; otherwise it holds all examples, those of
-        other classes without weight.
+        With ``alone`` the window of this model holds only the examples of the two classes. Otherwise the window holds
+        all examples, and those of other classes have no weight.
         """
         window, arrays = self._of_classes, dict(arrays)
         y = window.y.astype(np.int64)
@@ -317,7 +318,7 @@ class LiveSVC(WithPaths):
         self._meet(given)
 
     def _meet(self, given: list[Any]) -> None:
-        """Extend the window to an update's new classes if that makes more than two; later checks refuse bad labels."""
+        """Extend the window to an update's new classes if these exceed two; later checks refuse bad labels."""
         known = self.classes_
         for labels in given:
             try:
@@ -374,7 +375,7 @@ class LiveSVC(WithPaths):
         self.classes_ = known
 
     def _mirrors(self, known: NDArray[Any]) -> bool:
-        """Say whether the only class so far, with target 1, becomes the first of two ``known`` ones, with target -1."""
+        """Say whether the only class so far, with target 1, is now the first of two ``known`` ones, with target -1."""
         before = vars(self).get("classes_", known)
         return bool(before.size == 1 and known.size == 2 and known[0] == before[0])
 

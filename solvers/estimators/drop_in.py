@@ -28,7 +28,7 @@ IGNORED = {
 
 
 class DropIn(ChangingEstimator):
-    """Attributes of scikit-learn's support vector machines; goes before the live estimator among the bases."""
+    """Attributes of scikit-learn's support vector machines; a base class that is listed before the live estimator."""
 
     n_iter_: Any  #: breakpoints of the path of the last update, 1 at least
     fit_status_ = 0  #: there is no model but at its optimum
@@ -45,12 +45,12 @@ class DropIn(ChangingEstimator):
 
     @property
     def dual_coef_(self) -> Any:
-        """Signed coefficients of the support vectors, (n_classes - 1, n_support); of a sparse window a csr_array."""
+        """Signed coefficients of the support vectors, (n_classes - 1, n_support); a csr_array for a sparse window."""
         return self._like_window(super().dual_coef_)
 
     @property
     def coef_(self) -> Any:
-        """Weights of features on the model's scale, (1, d), of several classes (n_pairs, d); linear kernels only.
+        """Weights of the scaled features, (1, d), or (n_pairs, d) with several classes; for linear kernels only.
 
         The weights are read-only, and a csr_array if the window is sparse.
         """
@@ -73,7 +73,7 @@ class DropIn(ChangingEstimator):
 
     @property
     def shape_fit_(self) -> tuple[int, ...]:
-        """The shape of the window, (n, d); of examples that are not rows of numbers (n,)."""
+        """The shape of the window, (n, d), or (n,) for examples that are not rows of numbers."""
         X = self.window_X
         return (len(X),) if isinstance(X, list) else tuple(X.shape)
 

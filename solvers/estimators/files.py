@@ -37,7 +37,7 @@ PLAIN = (str, int, float, bool, type(None))
 
 
 def _version(parameters: Mapping[str, Any], arrays: Mapping[str, Any], X: Any) -> int:
-    """Return the lowest file version with readers that understand all ``parameters`` and ``arrays``."""
+    """Return the lowest version of the file format that can hold ``parameters`` and ``arrays``."""
     if "target_scale" in parameters:
         return VERSION
     if "landmarks" in arrays:

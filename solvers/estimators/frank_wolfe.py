@@ -66,8 +66,8 @@ class Last(NamedTuple):
 class FrankWolfeSVC(_Classifier, _Estimator):
     """A support vector classifier with squared losses, for large data, by Frank-Wolfe methods [Frandi et al.].
 
-    It minimizes ``1/2 |w|^2 + 1/2 b^2 + C/2 sum_i weight_i max(0, 1 - y_i f(x_i))^2``, whose dual is ``a'K~a`` over the
-    simplex. Several classes are distinguished pair by pair. Sparse examples stay sparse.
+    It minimizes ``1/2 |w|^2 + 1/2 b^2 + C/2 sum_i weight_i max(0, 1 - y_i f(x_i))^2``; the dual problem is to minimize
+    ``a'K~a`` over the simplex. Several classes are distinguished pair by pair. Sparse examples stay sparse.
 
     Parameters
     ----------
@@ -383,7 +383,7 @@ class FrankWolfeSVC(_Classifier, _Estimator):
         return np.asarray(out + self.intercept_)
 
     def certificate(self, X: Any, y: ArrayLike, sample_weight: ArrayLike | None = None) -> Gap:
-        """Return the gap of ``dual_coef_`` on training data, recomputed from the two alone.
+        """Return the gap of ``dual_coef_`` on training data, recomputed from these data and coefficients alone.
 
         Parameters
         ----------

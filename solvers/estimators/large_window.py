@@ -187,17 +187,17 @@ class LiveL2SVC(LiveEstimator):
 
     @property
     def classes_(self) -> NDArray[Any]:
-        """The classes of the last training, or before the first training those of the window."""
+        """The classes of the last training; before the first training, the classes of the window."""
         return self._labels if self._trained is None else self._trained.classes
 
     @property
     def feature_scale_(self) -> TableEncoding | None:
-        """The encoding of a table, as the last training fitted it."""
+        """The encoding of a table that was fitted at the last training."""
         return None if self._trained is None else self._trained.scale
 
     @property
     def columns_(self) -> TableColumns | None:  # type: ignore[override]
-        """The columns of a table, as the last training had them."""
+        """The columns of a table, as they were at the last training."""
         return None if self.feature_scale_ is None else self.feature_scale_.columns
 
     @property
@@ -365,8 +365,8 @@ class LiveL2SVC(LiveEstimator):
     ) -> tuple[Training, list[PairProblem], Ints]:
         """Train on features (n, d), classes (k,), class numbers (n,) and weights (n,), and then predict by the result.
 
-        Examples of the window have ``slots`` (n,). Returns the training, the problems of all pairs, and the rows that
-        are support vectors.
+        ``slots`` (n,) are those of the examples, if these are in the window. Returns the training, the problems of all
+        pairs, and the rows that are support vectors.
         """
         X, classes, codes, weights = examples
         kernel = self._kernel_of(X, weights)
@@ -403,7 +403,7 @@ class LiveL2SVC(LiveEstimator):
         return self.kernel_by(lambda: scale_of(X, weights))
 
     def kernel_by(self, scale: Callable[[], float]) -> Kernel:
-        """Return the kernel; the value of a gamma of "scale" is computed by ``scale`` once, for the first training."""
+        """Return the kernel; if gamma is "scale", ``scale`` computes its value once, at the first training."""
         gamma = self.gamma
         if gamma == "scale":
             known = self._trained is not None and self._trained.kernel.name == self.kernel
@@ -411,7 +411,7 @@ class LiveL2SVC(LiveEstimator):
         return Kernel(self.kernel, validation.positive(gamma, "gamma"), self.degree, self.coef0)
 
     def predict_by(self, trained: Trained) -> None:
-        """Use ``trained``, a training on any examples, for predictions from now on; the window stays as it is."""
+        """Use ``trained``, a training on any examples, for predictions from now on; the window is not changed."""
         self._trained, self.gamma_, self.n_features_in_ = trained, trained.kernel.gamma, trained.width
         self._examples_here.forget()
 

@@ -22,8 +22,8 @@ class LiveOneClassSVM(ChangingEstimator):
     """A one-class support vector machine that stays exactly optimal while examples come and go.
 
     It minimizes ``1/2 |w|^2 + sum_i weight_i (max(0, rho - w'x_i) - nu rho)``, the problem of [Schoelkopf et al.] times
-    ``nu n``, so that coefficients lie in [0, weight_i] and sum up to ``nu sum_i weight_i``: an example that comes or
-    goes changes the sum and nothing else. ``f = w'x - rho`` is negative for outliers.
+    ``nu n``. The coefficients then lie in [0, weight_i] and sum up to ``nu sum_i weight_i``, so an example that comes
+    or goes changes nothing else than this sum. ``f = w'x - rho`` is negative for outliers.
 
     Parameters
     ----------
@@ -72,7 +72,7 @@ class LiveOneClassSVM(ChangingEstimator):
 
     @taking_rows("ndarray, shape (m,)\n    ``w'x``.")
     def score_samples(self, X: Any) -> Floats:
-        """Return ``w'x``; the decision function is this less ``offset_``."""
+        """Return ``w'x``; the decision function is this value less ``offset_``."""
         return self.decision_function(X) + self.offset_
 
     @taking_rows("ndarray of int, shape (m,)\n    1 or -1.")

@@ -36,18 +36,17 @@ class LivePUClassifier(WithThresholds, ChangingEstimator):
     """A classifier of positive and unlabelled examples that stays exactly optimal while examples come and go.
 
     It minimizes ``lam |w|^2 + mean over the unlabelled of max(0, (1 + f) / 2, f) - prior times mean over the positives
-    of f`` over its window [du Plessis et al. 2015], the problem of :class:`solvers.PUClassifier`. Means are weighted:
-    with every example that comes or goes, the losses of all examples change a little, along the same path.
+    of f`` over its window [du Plessis et al. 2015], the problem of :class:`solvers.PUClassifier`. Means are weighted.
+    So an example that comes or goes changes the losses of all examples a little; all changes are made along one path.
 
-    An unlabelled example that turns out to be negative is relabelled -1. A confirmed negative stays one of the
-    unlabelled, and the risk of positives and negatives joins that of positives and unlabelled [Sakai et al. 2017]: a
-    confirmed negative counts four times as much as an unlabelled example. Label 1 is for a fair sample of all
+    An unlabelled example that turns out to be negative is relabelled -1. A confirmed negative also stays one of the
+    unlabelled. The risk of positives and negatives is added to that of positives and unlabelled [Sakai et al. 2017], so
+    that a confirmed negative counts four times as much as an unlabelled example. Label 1 is for a fair sample of all
     positives. Positives that were found by checking the examples with the highest decisions are no fair sample: leave
     them unlabelled.
 
-    While ``update`` has brought examples of only one kind, the model waits for the other kind: it holds the examples
-    and predicts nothing. Once both kinds have come, an update must leave examples of both kinds in the window, or no
-    examples at all.
+    Until ``update`` has brought examples of both kinds, the model waits: it holds the examples and predicts nothing.
+    Once both kinds have come, an update must leave examples of both kinds in the window, or no examples at all.
 
     Parameters
     ----------
@@ -171,9 +170,9 @@ class LivePUClassifier(WithThresholds, ChangingEstimator):
     ) -> RegularizationPath:
         """Return the optimum of the window for every lam from ``lam_min`` to ``lam_max``.
 
-        The parameter of the path is ``C = 1 / (2 lam)``, in which it is piecewise linear: ``path.at(0.5 / lam)`` is the
-        model for a lam. The errors of the path are those on labels 1 and 0, where these are known. Otherwise the path
-        is as in ``IncrementalSVC.regularization_path``.
+        The parameter of the path is ``C = 1 / (2 lam)``, in which the path is piecewise linear. ``path.at(0.5 / lam)``
+        is the model for a lam. The errors of the path are for labels 1 and 0, where the true label is known. In all
+        other respects the path is as in ``IncrementalSVC.regularization_path``.
 
         Parameters
         ----------
@@ -202,7 +201,7 @@ class LivePUClassifier(WithThresholds, ChangingEstimator):
 
     @property
     def prior_(self) -> float:
-        """The prior in use; NaN before an open one has been estimated."""
+        """The prior in use; NaN if it is yet to be estimated."""
         if not is_open(self.prior):
             return float(self.prior)  # type: ignore[arg-type]
         estimate: PriorEstimate | None = getattr(self, "prior_estimate_", None)
@@ -210,14 +209,14 @@ class LivePUClassifier(WithThresholds, ChangingEstimator):
 
     @property
     def lam_(self) -> float:
-        """The lam in use; NaN before an open one has been chosen."""
+        """The lam in use; NaN if it is yet to be chosen."""
         if not is_lam_open(self.lam):
             return validation.positive(self.lam, "lam")
         return math.nan if self.chosen_lam_ is None else self.chosen_lam_
 
     @property
     def chosen_lam_(self) -> float | None:
-        """The lam that was chosen; None: it was given, or has not been chosen yet."""
+        """The lam that was chosen; None if lam was given, or is yet to be chosen."""
         return self.chosen_.get("lam")
 
     @chosen_lam_.setter
@@ -226,7 +225,7 @@ class LivePUClassifier(WithThresholds, ChangingEstimator):
 
     @property
     def C(self) -> float:
-        """``1 / (2 lam)``: the weight of the risk relative to ``|w|^2 / 2``; NaN while lam is open."""
+        """``1 / (2 lam)``: the weight of the risk relative to ``|w|^2 / 2``; NaN if lam is yet to be chosen."""
         return 0.5 / self.lam_
 
     @C.setter
@@ -258,7 +257,7 @@ class LivePUClassifier(WithThresholds, ChangingEstimator):
 
     @property
     def is_settled(self) -> bool:
-        """Whether everything that the first examples determine once is set."""
+        """Whether the model has set everything that it determines once, from its first examples."""
         return bool(vars(self).get("_begun", False)) and super().is_settled
 
     @property
@@ -370,7 +369,7 @@ class LivePUClassifier(WithThresholds, ChangingEstimator):
                 self.choice_ = found
 
     def _bring_up(self) -> None:
-        """Determine prior and lam if ``set_params`` left them open; drop estimates of parameters that it has set."""
+        """Determine prior and lam if ``set_params`` left them open; drop their estimates if it has set them."""
         window = self._window
         is_known = is_lam_open(self.lam) == (self.chosen_lam_ is not None)
         is_known = is_known and is_open(self.prior) == (self.prior_estimate_ is not None)
@@ -414,7 +413,7 @@ class LivePUClassifier(WithThresholds, ChangingEstimator):
         super()._restore(arrays)
 
     def keep_estimate_of(self, other: LiveEstimator, but: Container[str] = ()) -> None:
-        """Take over what another model has found for its open parameters.
+        """Take over the values that another model has found for its open parameters.
 
         Parameters
         ----------
@@ -432,7 +431,7 @@ class LivePUClassifier(WithThresholds, ChangingEstimator):
         return self.prior_estimate_ is not None or self.chosen_lam_ is not None
 
     def keep_estimate(self, arrays: Mapping[str, Any]) -> None:
-        """Restore what ``to_arrays`` has kept of the open parameters.
+        """Restore the estimates of open parameters that ``to_arrays`` has stored.
 
         Parameters
         ----------
@@ -452,7 +451,7 @@ def labels(y: ArrayLike | None, m: int, field: str = "y") -> Floats:
 
 
 def check_kinds(y: Floats, field: str) -> None:
-    """Raise InvalidInput unless every label in ``y`` (m,) is 1, positive, 0, unlabelled, or -1, known as negative."""
+    """Raise InvalidInput unless every label in ``y`` (m,) is 1 (positive), 0 (unlabelled) or -1 (known as negative)."""
     wrong = (y != 0.0) & (np.abs(y) != 1.0)
     if wrong.any():
         row = int(wrong.argmax())

@@ -1,4 +1,4 @@
-"""Class probabilities, calibrated by exact decisions on held-out folds, again after each change of the window."""
+"""Class probabilities, calibrated by exact decisions on held-out folds; computed again after changes of the window."""
 
 from __future__ import annotations
 
@@ -115,8 +115,8 @@ def calibrated(model: Any, method: str) -> Calibration:
 def _judging(y: NDArray[Any], method: str) -> tuple[Ints, int]:
     """Return the positions of the examples to hold out, and the number of folds.
 
-    A sigmoid has two parameters, for which ``JUDGING`` examples suffice: for a sigmoid only as many folds are held out
-    as contain that many examples.
+    A sigmoid has two parameters, for which ``JUDGING`` held-out examples suffice. So for a sigmoid only as many folds
+    are held out as contain ``JUDGING`` examples.
     """
     folds = folds_for(y.size)
     if method == "sigmoid":

@@ -189,7 +189,7 @@ class PUClassifier(_TwoClassEstimator, WithThresholds):
 
     @property
     def diagonal_raised_(self) -> float:
-        """The number added to the diagonal of a kernel matrix rounded to single or half precision, else 0."""
+        """The number that was added to the diagonal of a rounded kernel matrix; 0 if nothing was added."""
         self._check_fitted()
         gram = self._problem.kernel.gram
         return 0.0 if gram is None else gram.raised

@@ -105,12 +105,12 @@ class LiveSVR(WithPaths):
 
     @property
     def target_scale_(self) -> str:
-        """The scale of f: target_scale, or if that is "auto" the one that was chosen, which is "none" at first."""
+        """The scale of f: ``target_scale``, or if that is "auto" the chosen scale, which is "none" before a choice."""
         return str(self._chosen("target_scale", "none"))
 
     @property
     def epsilon_(self) -> float:
-        """Half width of the tube: epsilon, or if that is "auto" the chosen value, which is 0.1 at first."""
+        """Half width of the tube: ``epsilon``, or if that is "auto" the chosen value, which is 0.1 before a choice."""
         return float(self._chosen("epsilon", 0.1))
 
     def epsilon_path(
@@ -160,7 +160,7 @@ class LiveSVR(WithPaths):
             raise
 
     def check_targets(self, y: ArrayLike, field: str = "y") -> None:
-        """Check the targets of examples to learn, or corrected ones of the window.
+        """Check the targets of new examples, or corrected targets of examples in the window.
 
         Parameters
         ----------
@@ -185,7 +185,7 @@ class LiveSVR(WithPaths):
 
     @property
     def _may_end_scale(self) -> bool:
-        """Whether a target that the scale does not have ends it; cutoffs of robust losses are on the scale."""
+        """Whether a target outside the scale ends its use; never with robust losses, as their cutoffs use the scale."""
         return self.target_scale == "auto" and self.robust_ is None
 
     def _learn(
@@ -217,7 +217,7 @@ class LiveSVR(WithPaths):
 
     @property
     def _without_scale(self) -> dict[str, Any]:
-        """The chosen parameters for targets as they come: C and epsilon are multiplied by the unit of the scale."""
+        """The chosen parameters for targets in units of y: C and epsilon are multiplied by the unit of the scale."""
         found = {name: value for name, value in self.chosen_.items() if not name.startswith("target_")}
         unit = float(self.chosen_["target_unit"])
         return found | {name: unit * found[name] for name in ("C", "epsilon") if name in found}

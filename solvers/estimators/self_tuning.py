@@ -16,11 +16,12 @@ TUNE_SHARE = 0.2  #: of the time of updates since the first choice, which later 
 class SelfTuning(ChangingEstimator):
     """A base class for self-tuning estimators, listed before the live estimator.
 
-    The encoding of columns, if fitted to fewer than 40 rows, is fitted again when the window has twice as many rows.
+    If the encoding of columns was fitted to fewer than 40 rows, it is fitted again when the window has twice as many.
 
-    With ``C="auto"``, or an open ``lam``, the first choice is made once there are 40 examples, by ``fit`` or by an
-    update; the next one when the window has twice as many examples as at the last choice, or when as many new examples
-    have come as the window holds. Later choices take at most a fifth of the time of updates since the first.
+    With ``C="auto"`` or an open ``lam``, ``fit`` or an update makes the first choice once there are 40 examples. The
+    next choice is due when the window has twice as many examples as at the last choice, or when as many new examples
+    have come as the window holds. All later choices together take at most a fifth of the time of all updates since the
+    first choice.
     """
 
     choice_: TunedParameters  #: the last that was made: parameters, their score, and that of the defaults

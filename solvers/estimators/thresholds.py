@@ -12,7 +12,7 @@ from livesvm.solvers.runtime.types import Floats, Ints
 
 
 class WithThresholds:
-    """A classifier whose decisions can have other thresholds than 0."""
+    """A classifier with a threshold of its decisions that may differ from 0."""
 
     _held_out: HeldOut | None = None  #: decisions on the present examples by models without them
 

@@ -24,12 +24,12 @@ from livesvm.solvers.sparse import like
 def to_sklearn(model: Any) -> Any:
     """Return a fitted ``SVC``, ``SVR`` or ``OneClassSVM`` with the decisions of a live model as it is now.
 
-    A model with a ``scale`` becomes a pipeline with the scaler as its first step, one with a ``target_scale`` a
-    ``TransformedTargetRegressor``. Robust losses, and others that
-    scikit-learn does not have, do not matter, because predictions do not depend on them. The result has no
-    ``predict_proba``. If the features of a linear kernel are centered, so are the support vectors: as the coefficients
-    sum to 0, this changes no decision, but reduces rounding errors. The support vectors of a model with components are
-    its landmarks.
+    A model with a ``scale`` becomes a pipeline with the scaler as its first step. A model with a ``target_scale``
+    becomes a ``TransformedTargetRegressor``. Losses that scikit-learn does not have, such as robust ones, do not
+    matter, because predictions do not depend on the loss. The result has no ``predict_proba``. If the features of a
+    linear kernel are centered, the support vectors are centered too. Centering changes no decision, because the
+    coefficients sum to 0, and it reduces rounding errors. The support vectors of a model with components are its
+    landmarks.
 
     Raises
     ------
@@ -85,7 +85,7 @@ def _empty(model: Any) -> Any:
 def _filled(machine: Any, model: Any, *, has_names: bool) -> Any:
     """Set the fitted attributes of a scikit-learn estimator from a live model, and return the estimator.
 
-    ``has_names`` says whether it gets the names of the features.
+    ``has_names`` says whether the estimator gets the names of the features.
     """
     given = model.kernel == "precomputed"
     if isinstance(model.feature_scale_, Nystroem):
@@ -123,10 +123,10 @@ def _filled(machine: Any, model: Any, *, has_names: bool) -> Any:
 
 
 def _of_landmarks(model: Any, map: Nystroem) -> tuple[Floats, Floats, NDArray[np.int32]]:
-    """Return landmarks with the coefficients that make the decisions of a model, and the number of each class.
+    """Return the landmarks, their coefficients for the decisions of a model, and how many landmarks each class has.
 
-    With L the Cholesky factor of the map, ``w' map(x) = (L'^-1 w)' k(Z, x)``. With more than two classes each class but
-    the last has a copy of the landmarks, for its pairs with later classes.
+    With L the Cholesky factor of the map, ``w' map(x) = (L'^-1 w)' k(Z, x)``. With more than two classes, each class
+    except the last has a copy of the landmarks, for its pairs with later classes.
     """
     points, own = map.points, np.linalg.solve(map.factor.T, model.predictor().support)
     n_classes = model.classes_.size if hasattr(model, "classes_") else 2

@@ -73,7 +73,7 @@ def labels_of(y: ArrayLike | None, n: int) -> NDArray[Any]:
 
 
 def scale_of(X: Any, weights: Floats) -> float:
-    """Return the value of the gamma called "scale" for weighted rows."""
+    """Return the value that a gamma of "scale" stands for, for weighted rows."""
     return scaling.gamma(validation.features(X) if sparse.issparse(X) else X, weights)
 
 

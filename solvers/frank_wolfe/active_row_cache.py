@@ -107,7 +107,7 @@ class ActiveRows:
         return True
 
     def change(self, examples: PreparedRows, stay: Ints) -> None:
-        """Replace the examples by ``examples``: first the old examples at the positions ``stay``, then new examples."""
+        """Replace the examples by ``examples``: the old ones at the positions ``stay``, followed by new ones."""
         values, before = self.values, self.place_of[stay]
         held = np.flatnonzero(before >= 0)
         held = held[np.argsort(before[held])]
@@ -134,8 +134,8 @@ class ActiveRows:
 def _move_rows(old: Numbers, rows: Ints, columns: Ints, new: Numbers) -> None:
     """Copy ``columns`` of ``rows`` (both ascending) of ``old`` to the start of ``new``, an array in the same memory.
 
-    The rows are first moved to the start of ``old``. Then they are copied from the last to the first if the rows of
-    ``new`` are longer, and otherwise from the first to the last, so that no row is overwritten before it is read.
+    The rows are first moved to the start of ``old``. The moved rows are copied from the last to the first if the rows
+    of ``new`` are longer, and otherwise from the first to the last, so that no row is overwritten before it is read.
     """
     for i, row in enumerate(rows.tolist()):
         if row > i:

@@ -38,7 +38,7 @@ Tell = Callable[[float], None]
 
 @dataclass
 class Active:
-    """The active examples, their coefficients of the twin problem, and the parts of g at them."""
+    """The active examples, their coefficients in the twin problem, and their parts of g (see ``problem``)."""
 
     indices: Ints  #: (k,) places among all
     y: Floats  #: (k,) their labels
@@ -63,7 +63,7 @@ def relative_gap(active: Active, least: float = np.inf) -> float:
 
 
 def optimize(active: Active, tol: float, most_blocks: int, tell: Tell) -> tuple[int, bool]:
-    """Take block steps until the active examples have the gap ``tol``; return the number of steps, and the success."""
+    """Take block steps until the active examples have the gap ``tol``; return the number of steps and the success."""
     kept: Ints = np.empty(0, np.int64)
     best, since = np.inf, 0
     patience = max(PATIENCE, ROUNDS * active.b.size // BLOCK)

@@ -86,7 +86,8 @@ class Search:
         """Compute g in double precision, except for examples with a g so large that single precision suffices.
 
         An example with so large a g has no coefficient and no loss, and its g is not the least. The error of single
-        precision is measured at all other examples; if it is too large, every g is computed.
+        precision is measured at all other examples. If this error is too large, every g is computed in double
+        precision.
         """
         problem, b, age = self.problem, self.b, 0 if self.exact is None else self.exact.age
         g, is_active = self.parts.sum(axis=0), np.zeros(problem.n, bool)
@@ -137,7 +138,7 @@ class Looking(Protocol):
 
 
 def close_gap(search: Looking, n: int, tol: float, most_steps: int, trace: GapTrace) -> None:
-    """Search until the gap over all ``n`` examples is proved to be ``tol``, or rounding or ``most_steps`` stop that."""
+    """Search until a gap of ``tol`` over all ``n`` examples is proved, or rounding or ``most_steps`` end the search."""
     goal = MARGIN * tol if n <= growth.FIRST else max(MARGIN * tol, INSIDE)
     for _ in range(ROUNDS):
         is_there = search.optimize(goal, most_steps, trace)
@@ -180,6 +181,6 @@ def _begun(problem: Problem, start: Known | None, cache_bytes: int, random: np.r
 
 
 def next_goal(goal: float, gap: float, tol: float, outside: int) -> float:
-    """Return the next goal for the gap of the active examples; if the final goal is near, return that."""
+    """Return the next goal for the gap of the active examples, or the final goal if that is near."""
     following = INSIDE * gap
     return min(goal, following) if outside and following > NOT_FAR * tol else MARGIN * tol

@@ -58,7 +58,7 @@ class ShardedSolution:
 
 
 class ShardedSearch:
-    """The state of the search: the active examples, and the reports of the shards on the others."""
+    """The state of the search: the active examples, and the reports of the shards on all other examples."""
 
     def __init__(self, over: Over, cache_bytes: int, random: np.random.Generator) -> None:
         self.over, self.random, self._cache_bytes = over, random, cache_bytes
@@ -68,13 +68,13 @@ class ShardedSearch:
         self._begin(self._take(np.inf, over.counts, growth.of_first(over.counts.sum(axis=0))))
 
     def resume(self) -> None:
-        """Tell the shards again which rows are active; the next ``look`` recomputes g of all inactive rows."""
+        """Send the active rows to the shards again; the next ``look`` recomputes g of all inactive rows."""
         own = [np.flatnonzero(self._shard == s) for s in range(len(self.over.counts))]
         self.over.crew.each([partial(Shard.hold, at=self._at[some]) for some in own])
         self.seen = np.zeros(self._at.size)
 
     def _take(self, below: float, there: Ints, counts: Ints) -> list[Taken]:
-        """Activate ``counts`` (2,) random rows by class, among the ``there`` (shards, 2) rows with g < ``below``."""
+        """Activate ``counts`` (2,) random rows by class; ``there`` (shards, 2) counts the rows with g < ``below``."""
         each = np.stack([_by_chance(there[:, c], int(counts[c]), self.random) for c in (0, 1)], axis=1)
         seeds = self.random.integers(SEEDS, size=len(there)).tolist()
         return self.over.crew.each(
@@ -244,7 +244,7 @@ def _active(costs: Floats, of_class: Ints, b: Floats, parts: Floats, rows: Activ
 
 
 def _of_all(taken: Sequence[Taken]) -> tuple[Ints, Ints, Ints, Floats]:
-    """Return, for all rows taken from shards: the shard, the position in its problem, the row in it, and the cost."""
+    """Return shard, position in the shard's problem, row in the shard, and cost, of all rows taken from shards."""
     shard = np.repeat(np.arange(len(taken)), [own.at.size for own in taken])
     at, rows, costs = (np.concatenate([own[i] for own in taken]) for i in (0, 1, 4))
     return shard, at, rows, costs

@@ -1,4 +1,4 @@
-"""Growth of the active set: some examples of each class first, then violators, until no inactive one violates."""
+"""Growth of the active set: some examples of each class first, then violators, until no inactive example violates."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def of_first(counts: Ints) -> Ints:
 
 
 def added(outside: Ints, g: Floats, of_class: Ints, active: int, random: np.random.Generator) -> Ints:
-    """Return which of the inactive examples ``outside`` (k,), with ``g`` (k,) and classes (k,), become active.
+    """Return which of the inactive examples ``outside`` (k,) become active, given their ``g`` (k,) and classes (k,).
 
     If few examples violate optimality, these and nearly violating ones become active. If many examples violate
     optimality, a random choice of all examples becomes active: the worst violators alone, which are noise or far on the

@@ -120,7 +120,7 @@ def gap_of(problem: Problem, b: Floats, parts: Floats) -> Gap:
 
 
 def exact_parts(problem: Problem, b: Floats, known: Known | None = None, among: Ints | None = None) -> Floats:
-    """Return the parts of g, (2, k), in double precision, of examples ``among`` or all (see :func:`parts_from`)."""
+    """Return the parts of g, (2, k), of examples ``among``, or of all, in double precision (see :func:`parts_from`)."""
     indices = np.arange(problem.n) if among is None else among
     found = parts_from(problem, problem.examples, b, known, indices)
     if known is not None and known.rough is not None:
@@ -146,7 +146,7 @@ def parts_from(
 def since(of_class: Ints, b: Floats, before: Floats | None) -> tuple[Floats, Floats]:
     """Split ``b`` (n,) into ``before`` (n,) times a factor for each class, and changes to add to this product.
 
-    If the split leaves no fewer changes than ``b`` has coefficients, the factors are 0 and the changes are ``b``.
+    If the split saves no work, because too many coefficients change, the factors are 0 and the changes are ``b``.
     """
     if before is not None:
         scales = np.array([_scale(b[of_class == c], before[of_class == c]) for c in (0, 1)])
@@ -177,11 +177,12 @@ OLD = 100  #: updates after which g is computed afresh, as rounding adds up
 
 
 def carried(problem: Problem, before: Problem, known: Known, places: Ints) -> Known:
-    """Transfer ``known`` coefficients from the problem ``before`` to ``problem``, 0 for new examples, with parts of g.
+    """Transfer ``known`` coefficients and parts of g from the problem ``before`` to ``problem``; new examples get 0.
 
-    The effect of removed examples is subtracted from g, and g is computed for new examples, which takes less time than
-    computing all of g. An example with a changed label counts as removed and as new; changed costs change only the
-    diagonal of K~. If the kernel has changed, or no fewer support vectors were removed than kept, all of g is computed.
+    The effect of removed examples is subtracted from g, and g of new examples is computed. Updating g in this way takes
+    less time than computing all of g. An example with a changed label counts as removed and as new; changed costs
+    change only the diagonal of K~. If the kernel has changed, or at least as many support vectors were removed as kept,
+    all of g is computed.
 
     Parameters
     ----------
@@ -209,9 +210,9 @@ def carried(problem: Problem, before: Problem, known: Known, places: Ints) -> Kn
 def balanced(problem: Problem, known: Known) -> Known:
     """Multiply the coefficients of each class by a factor, so that both factors are optimal.
 
-    An update may remove more examples from one class than from the other. Because the intercept is penalized, this
-    changes the decision value of every example: without the factors nearly all examples would violate optimality, and
-    so be active from the start.
+    An update may remove more examples from one class than from the other. The intercept is penalized, so an unequal
+    removal changes the decision value of every example. Without the factors nearly all examples would violate
+    optimality, and would be active from the start.
     """
     of_class = problem.of_class
     own = [np.where(of_class == c, known.b, 0.0) for c in (0, 1)]

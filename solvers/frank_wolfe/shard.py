@@ -1,9 +1,9 @@
 """A shard: some rows of a training set that is too large for one machine, and the parts of g at them.
 
 The search holds the active examples of all shards, see :mod:`.by_shards`. A shard receives the active rows with changed
-coefficients, and updates its parts of g by products of its own rows with these. The shard returns how many of its
-inactive rows violate optimality, their least g, and random rows to activate. Requests and answers are numbers and small
-arrays; the :class:`Crew` decides in which process a shard is.
+coefficients, and updates its parts of g by products of its own rows with the received ones. The shard returns how many
+of its inactive rows violate optimality, their least g, and random rows to activate. Requests and answers are numbers
+and small arrays. The :class:`Crew` decides in which process a shard is.
 """
 
 from __future__ import annotations
@@ -142,7 +142,7 @@ class Shard:
         return own + float(weights @ (self.X.shape[1] - held)) * mean**2
 
     def prepare(self, kernel: Kernel, center: Floats | None) -> Prepared:
-        """Prepare the rows for kernel products: dense around ``center``, which all shards share, or unchanged."""
+        """Prepare the rows for kernel products: as dense rows less ``center``, or unchanged if there is no center."""
         like = None
         if center is not None:
             self.X = self.X.toarray() if sparse.issparse(self.X) else self.X

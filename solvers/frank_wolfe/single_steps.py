@@ -2,8 +2,8 @@
 
 With the derivatives of all n examples, a step needs one kernel row and O(n) time. If n is too large for that, the
 search finds an example in a random sample and adds it to the *core*, the set of examples with coefficients [Frandi et
-al., Section 5.2.3]. Then it takes steps within the core until the gap of the core is well below that of the example:
-the kernel values of a sample take far longer than a step. (The paper samples before every step.)
+al., Section 5.2.3]. The search takes steps within the core until the gap of the core is well below that of the new
+example, because the kernel values of a sample take far longer than a step.
 """
 
 from __future__ import annotations

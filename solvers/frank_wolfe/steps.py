@@ -7,8 +7,8 @@ The rules, with g = K~a and R = a'K~a [Frandi et al., Algorithms 2 and 3, in the
     away from j = argmax g with a_j > 0: step = (g_j - R) / (R - 2 g_j + K~_jj), at most a_j / (1 - a_j)
 
 The paper has errors: its line 21 should read (1 + l) r^2 - l (1 + l) (1 - delta) r^2, and its lines 8 and 9 should have
-r_0. The paper's j* is the nearest of the active points. Its stopping rule is relative to Delta^2, which says nothing of
-the SVM.
+r_0. The paper's j* is the nearest of the active points. The paper's stopping rule is relative to Delta^2, which says
+nothing of the SVM.
 """
 
 from __future__ import annotations

@@ -40,7 +40,7 @@ def derivatives(x: Floats, slope: Floats, low: Floats | float) -> Floats:
 
 
 def _newton(Q: Floats, x: Floats, slope: Floats, low: Floats, free: Ints) -> None:
-    """Take the Newton step of the ``free`` coefficients, shortened where the bounds or the descent require it."""
+    """Take the Newton step of the ``free`` coefficients; shorten it where the bounds or the descent require that."""
     step = np.zeros(x.size)
     try:
         step[free] = -_solved(Q, slope, free)
@@ -63,7 +63,7 @@ def _newton(Q: Floats, x: Floats, slope: Floats, low: Floats, free: Ints) -> Non
 
 
 def _solved(Q: Floats, slope: Floats, free: Ints) -> Floats:
-    """Return the Newton step of the ``free`` coefficients with its sign reversed, in single precision if accurate.
+    """Return minus the Newton step of the ``free`` coefficients, in single precision if that is accurate enough.
 
     The slope is updated in double precision, so the next step corrects the error of this one.
     """

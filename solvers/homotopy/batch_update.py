@@ -56,7 +56,7 @@ def update(
     *,
     allowance: float = 1.0,
 ) -> tuple[Ints, Trace]:
-    """Along one path, add examples ``X`` (m, d) with losses, and remove and change the examples that ``edit`` names.
+    """Add examples ``X`` (m, d) with losses, and remove and change the examples that ``edit`` names, along one path.
 
     Returns the slots of the new examples and the counts of the path. After any error the state is as it was before.
     ``undone`` can undo the update later, and must have been made with ``edit``. ``allowance`` bounds the
@@ -129,7 +129,7 @@ def from_nothing(
     kernel: Kernel | None = None,
     by_path: bool = True,
 ) -> tuple[PathState, Ints, Trace]:
-    """Solve the problem after an edit from nothing, without the solution of the old state.
+    """Solve the edited problem from nothing, without the solution of the old state.
 
     Parameters
     ----------
@@ -149,10 +149,10 @@ def from_nothing(
 
 
 def fill(state: PathState, X: Features, losses: Losses, total: float, by_path: bool = True) -> tuple[Ints, Trace]:
-    """Fill an empty state with examples ``X`` (m, d), along a path; where a path fails or costs more, by decomposition.
+    """Fill an empty state with examples ``X`` (m, d) along a path, or by decomposition if a path fails or costs more.
 
-    Returns the slots of the examples and what was done. Without ``by_path`` decomposition is tried before a path, for a
-    window in which a path has failed. After any error the state is as it was before.
+    Returns the slots of the examples and what was done. If ``by_path`` is false, decomposition is tried first, because
+    a path has failed in this window. After any error the state is as it was before.
 
     Raises
     ------
@@ -183,7 +183,7 @@ def fill(state: PathState, X: Features, losses: Losses, total: float, by_path: b
 def _fill_by_pairs(state: PathState, X: Features, losses: Losses, total: float) -> tuple[Ints, Trace]:
     """Fill an empty state by ``decomposition``, and correct the result along a path.
 
-    Sparse examples of a linear kernel are descended from instead, which needs no kernel rows.
+    For sparse examples with a linear kernel, coordinate descent replaces decomposition, as it needs no kernel rows.
     """
     trace = Trace(abandoned=1)
     with UndoneOnError(state):
@@ -210,11 +210,11 @@ def work_from_nothing(n: int, n_free: int) -> float:
 
 
 def needs_few_rows(state: PathState, m: int) -> bool:
-    """Say whether to keep no kernel rows of examples far from their kinks when an update adds ``m`` examples.
+    """Say whether to do without kernel rows of examples far from their kinks when an update adds ``m`` examples.
 
     Kernel rows of such examples are not kept in a large window, nor in a smaller window in which few examples have a
-    coefficient. But a window that is not large keeps all kernel rows if the update adds few examples, or if recent
-    paths had many events.
+    coefficient. A window that is not large keeps all kernel rows if the update adds few examples, or if recent paths
+    had many events.
     """
     n = state.n_slots
     if n <= LARGE and (n < SMALL or m * n < LITTLE_COMES or state.events > FEW_EVENTS):
@@ -223,11 +223,11 @@ def needs_few_rows(state: PathState, m: int) -> bool:
 
 
 def insert_batch(state: PathState, slots: Ints, is_far_left_out: bool) -> Ints:
-    """Compute kernel values of new examples ``slots``, and place examples; return slots that the edit has yet to place.
+    """Compute kernel values of the new examples ``slots``, and place examples; return slots that the edit must place.
 
     Whole kernel rows are computed, as far as the cache has space, if ``is_far_left_out`` is false or most columns are
-    needed. Otherwise only f and the columns that ``columns_that_count`` returns are computed. The rows of the returned
-    examples are cached.
+    needed. In all other cases only f and the columns that ``columns_that_count`` returns are computed. The rows of the
+    returned examples are cached.
     """
     e, n, rows = state.examples, state.n_slots, state.rows
     held, columns = NO_EXAMPLES, columns_that_count(state) if is_far_left_out else None
@@ -267,7 +267,7 @@ def decisions(state: PathState, X: Features) -> list[float]:
 
 
 def columns_that_count(state: PathState) -> Ints:
-    """Return the slots with a coefficient or a cached kernel row: an edit needs these columns of new examples."""
+    """Return the slots with a coefficient or a cached kernel row; new examples need their kernel values with these."""
     n = state.n_slots
     return np.flatnonzero((state.examples.beta[:n] != 0.0) | (state.rows.row_of[:n] >= 0))
 
@@ -323,7 +323,7 @@ def distance(e: Examples, j: int) -> float:
 class UndoneOnError:
     """Context that brings a state back to what it was when an error occurs inside it.
 
-    Code inside the context may change losses only of new examples and of those in ``edit``, by default of all
+    Inside the context, losses may change only for new examples and those in ``edit``; without ``edit``, for all
     examples. With ``edit``, the context is for one ``update``, which itself copies the data needed to undo it.
     """
 

@@ -41,7 +41,7 @@ ROUNDS = 40  #: how often examples that crossed a kink may be added
 
 
 def is_for(state: PathState, X: Features, n: int, *, fills: bool = False) -> bool:
-    """Say whether to solve, or fill, a window of ``n`` examples, with ``X`` (m, d) among them, from its features."""
+    """Say whether to solve or fill a window of ``n`` examples without kernel rows; ``X`` (m, d) are some of them."""
     kernel = linear.kernel_of(state)
     width = X.shape[1] if kernel is state.kernel else linear.width(state)
     least, each = FILLED if fills and kernel.is_projected else (linear.LEAST, EACH)

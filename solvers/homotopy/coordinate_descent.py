@@ -5,11 +5,11 @@ intercept is treated as the weight of a constant feature, so the sum of the coef
 descent. The path that is followed after the descent corrects the sum of the coefficients and the remaining duality gap.
 A descent can also begin at known coefficients, and move only some examples of a window.
 
-Where features depend on each other, or C is large, the descent takes thousands of passes. A model of few features then
-goes on by proximal Newton steps [Li, Sun & Toh 2018]: each costs a product of the features with themselves, and some
-dozens of them are enough, whatever the data are.
+Where features depend on each other, or C is large, the descent takes thousands of passes. If the model has few
+features, proximal Newton steps follow [Li, Sun & Toh 2018]. Each Newton step costs a product of the features with
+themselves, and some dozens of steps are enough, whatever the data are.
 
-After the descent more coefficients are strictly inside their boxes than the path algorithm allows free examples. So
+After the descent, more coefficients are strictly inside their boxes than the path algorithm can have free examples. So
 free coefficients move along combinations that change neither w nor the sum, until enough of them are at an end of their
 box: the crossover of linear programming.
 """
@@ -56,7 +56,7 @@ class Pass(Scalars):
 
 
 class DescentPoint(NamedTuple):
-    """Where a descent begins."""
+    """The coefficients at which a descent begins, and the sums over them."""
 
     beta: Floats  #: (n,) coefficients of the examples that move, which the descent overwrites
     w: Floats  #: (d,) ``sum_j beta_j x_j`` over all examples, which the descent overwrites
@@ -65,7 +65,7 @@ class DescentPoint(NamedTuple):
 
 
 class PassRows(NamedTuple):
-    """Examples as a pass reads them: sparse ones if ``dense`` has no features."""
+    """Examples in the form that a pass reads; they are sparse if ``dense`` has no features."""
 
     dense: Floats  #: (n, d), or (0, 0)
     indices: Indices  #: as in ``SparseRows``, and all else
@@ -92,9 +92,9 @@ def descend_sparse(X: SparseRows, losses: Losses, total: float, intercept: bool)
 def descend(
     X: Features, losses: Losses, total: float, intercept: bool, known: DescentPoint | None = None
 ) -> DescentPoint:
-    """Return near-optimal coefficients for examples ``X`` (n, d), which are to sum up to ``total`` with all others.
+    """Return near-optimal coefficients for ``X`` (n, d); together with all others they are to sum up to ``total``.
 
-    By default there are no others, and the coefficients begin at the levels nearest to 0.
+    By default there are no other examples, and each coefficient begins at its level nearest to 0.
     """
     n, rng, is_sparse = len(X), np.random.default_rng(0), isinstance(X, SparseRows)
     rows, own = PassRows.of(X), np.empty(n)
@@ -126,8 +126,8 @@ def descend(
 def newton(X: Floats, losses: Losses, total: float, intercept: bool, known: DescentPoint) -> DescentPoint:
     """Return coefficients that are nearer to the optimum than ``known``, by Newton's method on rounded losses.
 
-    A loss that is rounded off within h C of its kinks has coefficients as a step of the descent with curvature h. The
-    coefficients of one h are where the next, smaller one starts.
+    The kinks of a loss are rounded off over a width that grows with h; then its coefficients are those of a descent
+    step with curvature h. The search for each h starts from the coefficients for the previous, larger h.
     """
     beta, w, b = known.beta, known.w, known.b
     d, rest, rest_sum = w.size, w - beta @ X, known.sum - float(beta.sum())
@@ -165,7 +165,7 @@ def _search(
     X: Floats, losses: Losses, w: tuple[Floats, Floats], b: tuple[float, float], h: float, beta: Floats, step: Floats,
     slope: Floats,
 ) -> tuple[Floats, float]:  # fmt: skip
-    """Return w and b after so much of a Newton step that the rounded objective rises or falls little from there."""
+    """Return w and b where the slope of the rounded objective along a Newton step is close to 0."""
     d, along = step.size - 1, X @ step[:-1] + step[-1]
     f, fall, moved, unused = X @ w[0] + b[0], -float(slope @ step), np.empty(beta.size), np.empty(beta.size, np.bool_)
     low, t, high = 0.0, 1.0, 1.0
@@ -197,7 +197,8 @@ def start(losses: Losses, beta: Floats) -> None:
 def _optimum(f: float, curvature: float, before: float, kinks: Floats, levels: Floats, p: int) -> tuple[float, bool]:
     """Return the coefficient at which an example has its optimum, and whether that is strictly inside its box.
 
-    ``f`` is its decision value at the coefficient ``before``, and rises by ``curvature`` with it.
+    ``f`` is the decision value of the example at the coefficient ``before``; it rises by ``curvature`` per unit of the
+    coefficient.
     """
     for q in range(p):
         at_kink = before + (kinks[q] - f) / curvature
@@ -212,7 +213,7 @@ def _optimum(f: float, curvature: float, before: float, kinks: Floats, levels: F
 def near_optima(
     f: Floats, h: float, beta: Floats, kinks: Floats, levels: Floats, n_kinks: Ints, out: Floats, is_inside: Bools
 ) -> None:
-    """Write the optimum of each example to ``out``, and whether it is inside its box, as if each f had curvature h."""
+    """Write each example's optimal coefficient to ``out``, and whether it is inside the box, for curvatures of h."""
     for j in range(f.size):
         out[j], is_inside[j] = _optimum(f[j], h, beta[j], kinks[j], levels[j], n_kinks[j])
 

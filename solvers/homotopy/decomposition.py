@@ -1,9 +1,8 @@
 """Sequential minimal optimization: an approximate optimum from nothing, by pairs of coefficients.
 
-Each step moves two coefficients with a constant sum, the pair that the second-order rule selects [Fan, Chen & Lin 2005,
-WSS 2]. The derivative of a loss may have several steps, so a coefficient moves no further than to its next level.
-Without an intercept each step moves one coefficient. The caller then makes the result exact along a path
-(``follow.follow``).
+Each step moves two coefficients and keeps their sum; the second-order rule selects the pair [Fan, Chen & Lin 2005, WSS
+2]. The derivative of a loss may have several steps, so a coefficient moves no further than to its next level. Without
+an intercept each step moves one coefficient. The caller then makes the result exact along a path (``follow.follow``).
 """
 
 from __future__ import annotations
@@ -194,7 +193,7 @@ def _first_at(f: Floats, kinks: Floats, n: int, off: float) -> int:
 
 @compiled
 def _partner(e: Examples, row: Floats, i: int, lowest: float, n: int, down: Floats) -> int:
-    """Return the example that, paired with a rising coefficient of ``i``, makes the objective fall most."""
+    """Return the example to pair with ``i``, so that the objective falls most when the coefficient of ``i`` rises."""
     best, gain, f, diagonal = -1, -1.0, e.f, e.diagonal
     own = diagonal[i]
     for j in range(n):

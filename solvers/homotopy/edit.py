@@ -89,7 +89,7 @@ class Batch(NamedTuple):
 
 @by_reference
 class Before(NamedTuple):
-    """Segments, f and coefficients of all examples before an update, and the old losses of those it changes."""
+    """Segments, f and coefficients of all examples before an update, and the old losses of the examples that change."""
 
     segment: Ints
     f: Floats
@@ -221,8 +221,8 @@ def make_edit(w: Walk, s: Work) -> None:
     """Place the new examples on their losses, drop the losses of the leaving examples, and replace the changed losses.
 
     New examples, with kernel rows already cached, start at beta = 0 on the piece of their loss that contains their f.
-    All coefficients that differ from the level of their piece then move to it together along the path [Karasuyama &
-    Takeuchi, eq. 4].
+    All coefficients that differ from the level of their piece then move to this level together along the path
+    [Karasuyama & Takeuchi, eq. 4].
     """
     now, e, come = s.now[0], w.examples, s.come[: s.now[0].n_come]
     compute_f_of_new(e, w.rows, w.row_of, come, w.n, now.b, s.moving[1])
@@ -235,7 +235,7 @@ def make_edit(w: Walk, s: Work) -> None:
 
 @compiled
 def compute_f_of_new(e: Examples, rows: Floats, row_of: Ints, come: Ints, n: int, b: float, work: Ints) -> None:
-    """Compute f of new examples with cached rows, set their segments, and fill their columns of other rows."""
+    """Compute f of new examples with cached rows, set their segments, and fill their columns in other cached rows."""
     if come.size > 0:
         compute_f(e.f, e.beta[:n], rows, row_of, come, b)
         place(e, come)

@@ -70,8 +70,8 @@ def compute_free(w: Walk) -> float:
 def refresh_close(w: Walk, close: Ints, band: float, drift: float) -> bool:
     """Recompute f of bound examples within ``band`` of a kink; return False if a row is missing or every f is needed.
 
-    If many bound examples are within ``band``, nothing is computed, see ``refresh.refresh_close``, and every f is
-    needed if ``drift``, the error found in f of free examples, is large.
+    If many bound examples are within ``band``, no f is computed, see ``refresh.refresh_close``. Every f is then needed
+    if ``drift``, the error found in f of free examples, is large.
     """
     e, m, has_rows = w.examples, 0, True
     for j in range(w.n):

@@ -17,12 +17,12 @@ BLOCK = 4096  #: examples that are centered at once
 
 
 def kernel_of(state: PathState) -> Kernel:
-    """Return the kernel of a state's features, of which a pair of several classes only has numbers."""
+    """Return the kernel of a state's features; a pair of several classes refers to shared features by number."""
     return state.kernel.shared.kernel if isinstance(state.kernel, ByNumber) else state.kernel
 
 
 def is_weighted(state: PathState) -> bool:
-    """Say whether decisions are computed from weights: of mapped features always, of others in a large window."""
+    """Say whether decisions are computed from feature weights: always with mapped features, else in large windows."""
     kernel = kernel_of(state)
     if kernel.is_projected:
         return True

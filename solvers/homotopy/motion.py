@@ -60,7 +60,7 @@ def set_motion(e: Examples, motion: Motion, n: int, moving: Ints) -> int:
 
 @compiled
 def is_off(e: Examples, j: int) -> bool:
-    """Say whether example ``j`` is free, has a beta that is not at its level, or an f beyond a kink."""
+    """Say whether example ``j`` is free, or its beta is not at its level, or its f is beyond a kink."""
     off: bool = is_free(e.segment[j]) or e.beta[j] != e.levels[j, e.segment[j] // 2]
     for k in range(e.n_kinks[j]):
         off = off or is_beyond(e, j, k)

@@ -1,4 +1,4 @@
-"""Quality of a state by the decision values that the state tracks; a certificate computes the quality from the data."""
+"""Quality of a state, computed from tracked decision values; a certificate computes it from the data."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def is_close_to_kink(e: Examples, j: int, band: float) -> bool:
 
 @compiled
 def units_of(e: Examples, v: Floats, n: int, total: float) -> Scales:
-    """Return the sizes of a problem's quantities; the sum of the betas is to be ``total``."""
+    """Return the sizes of a problem's quantities, which scale tolerances; the betas are to sum up to ``total``."""
     kink_0, kink_1, level_0, level_1, level_2, diagonal = 0.0, 0.0, 0.0, 0.0, 0.0, 0.0
     speed, top, mass, sum_speed, sum_beta = 0.0, 0.0, 0.0, 0.0, 0.0
     for j in range(n):
@@ -137,7 +137,7 @@ def is_optimal(audit: Audit, goal: float, roundings: float) -> bool:
 
 
 def audited(state: PathState, band: float = -1.0) -> Audit:
-    """Return the violation and duality gap by tracked decision values, and the number of bound examples near a kink.
+    """Return violation and duality gap from tracked decision values, and the number of bound examples near a kink.
 
     An example is near if its f is within ``band`` of a kink; with the default ``band`` the count is 0.
     """

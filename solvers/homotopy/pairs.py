@@ -30,7 +30,7 @@ OWN_BYTES = 4096  #: of the records of a pair, about
 
 
 class PairInMemory:
-    """The records in memory from which compiled code reads, and to which it writes, the problem of a pair of classes.
+    """The records in memory by which compiled code reads and changes the problem of a pair of classes.
 
     Parameters
     ----------
@@ -140,8 +140,8 @@ def call_each(
     """Solve ``pairs`` in one compiled call; all pairs have records of the same types, filled from the pairs' states.
 
     Returns exit, events and number of bound examples with a coefficient for each pair, and the trace of all pairs that
-    are done. ``kind`` is that of the batch. If ``voters`` has all pairs, ``foretold`` (m,) becomes the class number
-    that they predict, before they change, for each new example.
+    are done. ``kind`` stands for the compiled type of ``batch``. If ``voters`` has all pairs, ``foretold`` (m,)
+    receives the number of the class that they predict for each new example before the update.
     """
     (w, s), sums = pairs[0].records, Progress.of()
     places, addresses = (_addresses(some) for some in (pairs, voters))

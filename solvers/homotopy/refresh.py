@@ -106,9 +106,9 @@ def refresh_close(state: PathState, band: float) -> bool:
     """Recompute f of bound examples within ``band`` (``uncertain_band``) of a kink; return whether any was recomputed.
 
     Only f of bound examples close to a kink and of free examples decides about optimality; small errors in f of other
-    examples do no harm. If many examples are this close to a kink, recomputing their f costs as much as recomputing
-    every f. In that case every f is recomputed if f of the free examples has had large errors since every f was last
-    recomputed; otherwise no f is recomputed.
+    examples do no harm. If many bound examples are within ``band`` of a kink, recomputing their f costs as much as
+    recomputing every f. With so many examples, every f is recomputed if f of the free examples has had large errors
+    since every f was last recomputed; otherwise no f is recomputed.
     """
     e, n = state.examples, state.n_slots
     off = np.abs(e.f[:n, None] - e.kinks[:n]).min(axis=1)  # kinks that are not there are infinite

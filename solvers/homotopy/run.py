@@ -148,13 +148,13 @@ class Solve:
         self.exit_: int | None = None  # exit of the round that is under way
 
     def begin(self, n_before: int, come: Ints, leave: Ints, changed: Ints, losses: Losses) -> None:
-        """Store the edit for the first round; ``n_before`` slots were in use before; ``losses`` are for ``changed``."""
+        """Store the edit for the first round; ``n_before`` slots were in use before; ``changed`` get new ``losses``."""
         buffers, self.sizes = self.buffers, (come.size, leave.size, changed.size)
         buffers.come[: come.size], buffers.leave[: leave.size], buffers.changed[: changed.size] = come, leave, changed
         self.stage, self.n_before, self.losses = Stage.EDIT, n_before, losses if changed.size else NO_CHANGES
 
     def go_on(self, now: One[Progress], exit_: int, batch: tuple[Batch, Any], numbered: tuple[Ints, Floats]) -> None:
-        """Take over a pair's solve, which stopped at ``exit_`` in compiled code; ``batch`` is a batch and its kind."""
+        """Take over a pair's solve that stopped at ``exit_`` in compiled code; ``batch`` is the batch and its kind."""
         self.now, self.exit_, self.numbered = now, exit_, numbered
         self.batch, self.kind = batch
 
@@ -236,7 +236,7 @@ class Solve:
         return self.now
 
     def _entry(self, w: workspace.Walk, s: Work) -> Callable[..., int]:
-        """Return ``way`` compiled for the types of these arrays; types of the last call's arrays are not rechecked."""
+        """Return ``way`` compiled for the types of these arrays; the same arrays as last time are not checked again."""
         buffers = self.buffers
         if s.losses is not NO_CHANGES:
             return self.way

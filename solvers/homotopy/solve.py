@@ -4,20 +4,21 @@ The algorithm is that of [Karasuyama & Takeuchi] for many examples added and rem
 Yang] for linearly dependent examples. The loop from event to event is ``active_set.loop.walk``. Comments refer to these
 rules:
 
-1. A change is a motion. The beta of a new example starts at 0 and moves straight to the level of the piece that its f
-   is on; that of a leaving example moves straight to 0. A kink that f violates starts at f and moves to its place.
-2. A bound example that reaches a kink while its beta is outside the box there goes on to the next piece.
-3. Boxes and kinks may move: each point of the path is then the optimum of the losses of that point.
-4. With no example free, and betas that do not balance, b jumps until the beta of an example at a kink can balance them.
-5. An example that depends on the free ones does not become free next to them: its beta and theirs move along the
-   direction that changes no f until one is at an end of its box [Ong et al., eq. 30-34]. No ridge is added.
-6. The ratio test has two passes, with limits relaxed by their tolerances in the first [Harris]. If it stalls
+1. The beta of a new example starts at 0 and moves straight to the level of its piece; that of a leaving example moves
+   straight to 0. A kink that f violates starts at f and moves to its place.
+2. A bound example that reaches a kink goes on to the next piece if its beta is outside the box of this kink.
+3. Boxes and kinks may move. Each point of the path is then the optimum of the losses at that point.
+4. If no example is free and the betas do not balance, b jumps until an example reaches a kink and can balance them.
+5. An example that depends linearly on the free ones does not become free at once. Its beta and the free betas move
+   along the direction that changes no f, until one of these betas is at an end of its box [Ong et al., eq. 30-34]. No
+   ridge is added.
+6. The ratio test has two passes; in the first, limits are relaxed by their tolerances [Harris]. If the walk stalls
    nevertheless, tied limits are moved apart by random amounts that vanish at the end of the path.
-7. Rounding and the ratio test leave a state with small violations: the next round removes them.
-8. Each f is updated along the way, and recomputed where it decides about optimality: at the end of a path for free
-   examples and for bound ones near a kink, and for all examples now and then.
-9. With many free examples, none of them a copy, a step spans several events. Examples that the step takes beyond a
-   limit change sides at once, and return to their kinks or the ends of their boxes on the rest of the path.
+7. Rounding and the ratio test leave a state with small violations, which the next round removes.
+8. Each f is updated along the way. It is recomputed at the end of a path for free examples and for bound ones near a
+   kink, where it decides about optimality, and now and then for all examples.
+9. If there are many free examples, none of them a copy, one step spans several events. Examples that the step takes
+   beyond a limit change sides at once, and return to their kinks or the ends of their boxes on the rest of the path.
 """
 
 from __future__ import annotations
@@ -133,11 +134,11 @@ def solve_each(
 
 @compiled
 def foretell(w: Walk, s: Work, batch: Batch, voters: Ints, winners: Ints, foretold: Ints) -> None:
-    """Fill ``foretold`` with the class that wins most pairs, of tied classes the first, for each row of ``batch``.
+    """Fill ``foretold`` with the predicted class of each row of ``batch``: the first of those that win most pairs.
 
-    ``voters`` (n_pairs, 2) are addresses of the records of all pairs, in order; ``winners`` is work. A class that wins
-    all its pairs wins most. So the pairs of the row's own class come first, then those of the winner of a knockout,
-    then all others.
+    ``voters`` (n_pairs, 2) are addresses of the records of all pairs, in order; ``winners`` is a work array. A class
+    that wins all its pairs is the predicted one. So the pairs of the row's own class are decided first, then those of
+    the winner of a knockout, then all others.
     """
     n_classes = len(winners)
     for own in range(n_classes):
@@ -172,9 +173,9 @@ def wins_all(w: Walk, s: Work, values: Floats, voters: Ints, winners: Ints, own:
 
 @compiled
 def winner_of(w: Walk, s: Work, values: Floats, voters: Ints, winners: Ints, a: int, c: int) -> int:
-    """Return which of two classes, ``a`` < ``c``, wins a row with the kernel values ``values`` by number.
+    """Return which of two classes, ``a`` < ``c``, wins a row; ``values`` are the row's kernel values by number.
 
-    ``winners`` holds the winners that are known; others are -1.
+    ``winners`` holds the winners that are already known; other entries are -1.
     """
     if winners[a, c] < 0:
         k = a * len(winners) - a * (a + 1) // 2 + c - a - 1

@@ -95,12 +95,12 @@ def spread_ties(w: Walk, random: Floats, kink: float, level: float) -> bool:
 
 @compiled
 def is_due(since: int, events: int, heaviest: float, mass: float) -> bool:
-    """Say whether to recompute every f, ``since`` events after that was last done, and ``events`` into this walk.
+    """Say whether to recompute every f, ``since`` events after the last time; this walk has had ``events`` events.
 
-    Every f is recomputed after many events, or at the end of a single walk with half as many events: a walk that fills
-    a large window takes longer than recomputing every f, but a short walk takes less time. Every f is also recomputed
-    when the betas have become much smaller, for instance with C, because earlier rounding errors are then no longer
-    small.
+    Every f is recomputed after ``_REFRESH_EVENTS`` events, or at the end of a single walk with more than half as many.
+    A walk that fills a large window takes longer than recomputing every f, but a short walk takes less time. Every f is
+    also recomputed when the betas have become much smaller, for instance with C, because earlier rounding errors are
+    then no longer small.
     """
     is_long = since > _REFRESH_EVENTS or since >= events > _REFRESH_EVENTS // 2
     return is_long or heaviest > _LIGHTER * mass

@@ -134,8 +134,8 @@ def _steadiest_first(state: PathState, free: Ints) -> Ints:
 def compute_all_f(state: PathState) -> None:
     """Compute all f from beta, with each kernel value between two support vectors computed once.
 
-    Support vectors are sorted last, and kernel values of each part of them are computed with all examples up to the
-    part's end.
+    Support vectors are sorted last. For each part of the support vectors, kernel values with all examples up to the end
+    of the part are computed.
     """
     e, n = state.examples, state.n_slots
     if linear.is_weighted(state):
@@ -146,7 +146,7 @@ def compute_all_f(state: PathState) -> None:
     XT, beta = state.columns(order), e.beta[order]
 
     def contribute(part: Ints) -> tuple[Floats, Floats]:
-        """Return what a part adds to f of earlier examples, and what all examples up to the part's end add to its f."""
+        """Return what a part adds to f of earlier examples, and what all examples up to its end add to f of it."""
         start, stop = part[0], part[-1] + 1
         block = state.kernel.matrix(_rows_of(XT, start, stop), XT, stop)
         return _weighted(block, start, beta[start:stop]), times(block, beta[:stop])

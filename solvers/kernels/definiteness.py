@@ -1,5 +1,4 @@
-"""Check whether a kernel is positive semi-definite on given examples, and correct the effect of rounded kernel
-values."""
+"""Check whether a kernel is positive semi-definite on given examples; correct the effect of rounded kernel values."""
 
 from __future__ import annotations
 
@@ -20,9 +19,9 @@ EXAMINED = 2000  #: examples of which a message names the eigenvalue
 def check_positive(kernel: Kernel, X: Features, limit: int) -> bool:
     """Raise an error unless the kernel matrix of ``X`` (m, d) is positive semi-definite; costs O(m^3).
 
-    The test is whether the matrix has a Cholesky factor when ``ROUNDING`` is added to its diagonal. If stored kernel
-    values were rounded to less than double precision, their diagonal is raised if the test fails. After raising the
-    diagonal the function returns True, and everything that was computed from the stored values must be computed again.
+    The test is whether the matrix has a Cholesky factor when ``ROUNDING`` is added to its diagonal. If the test fails
+    and stored kernel values were rounded to less than double precision, the diagonal of the matrix is raised. If the
+    diagonal was raised, the function returns True, and everything computed from stored values must be computed again.
 
     Raises
     ------

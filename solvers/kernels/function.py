@@ -25,7 +25,7 @@ TILE = 64  # examples passed to the function against each other when only each w
 class Memo:
     """Kernel values that a function returned in less than double precision: computed once, stored, and reused.
 
-    Examples are known by a name: the bytes of their features, or the identity of an object, which is kept alive.
+    The name of an example is the bytes of its features, or the identity of its object, which is kept alive.
     """
 
     def __init__(self) -> None:
@@ -130,7 +130,8 @@ class FunctionKernel(Kernel):
     def hold(self, X: Features, more: Features) -> bool:
         """Store the kernel values of a window ``X`` (n, d) and of ``more`` (m, d) if the function rounds its values.
 
-        Returns whether values of ``X`` were computed before without being held, and may differ now.
+        Returns whether values of ``X`` were computed earlier but not stored, so that they may differ from the stored
+        values.
 
         Raises
         ------

@@ -1,8 +1,8 @@
 """Kernel values that are stored: the values of a given matrix, or of a function that rounds its values.
 
 A matrix of values rounded to single or half precision has eigenvalues a little below 0 where the true matrix has
-eigenvalues of 0. The whole diagonal is then raised by ``Gram.raised``, the smallest of a few numbers that makes the
-matrix positive semi-definite. The solver solves the problem of this raised matrix exactly. See
+eigenvalues of 0. For such a matrix the whole diagonal is raised by ``Gram.raised``, the smallest of a few numbers that
+makes the matrix positive semi-definite. The solver solves the problem of this raised matrix exactly. See
 ``kernels.definiteness``.
 """
 
@@ -102,7 +102,7 @@ class Gram:
 
 
 def precision_of(values: Floats) -> float:
-    """Return the unit roundoff of the single or half precision to which values were rounded; 0.0: they are not rounded.
+    """Return the unit roundoff of the single or half precision to which values were rounded; 0.0 if they were not.
 
     The last bits of the mantissas show the rounding: those of most rounded values are zeros. Whole numbers are exact
     and do not count.
@@ -117,7 +117,7 @@ def precision_of(values: Floats) -> float:
 
 
 def _check_symmetric(values: Floats, before: int, tolerance: float) -> None:
-    """Raise InvalidInput unless ``values`` (m, m) are symmetric; they are the columns of X from ``before`` on."""
+    """Raise InvalidInput unless ``values`` (m, m) are symmetric; their first column is column ``before`` of X."""
     most, place, size = 0.0, (0, 0), 0.0
     for part in parts(len(values), COPY * len(values)):
         off = np.abs(values[part] - values[:, part].T)

@@ -32,7 +32,7 @@ _BLOCK = 512  # examples per block of the inner loops: five arrays of this lengt
 
 
 class Base(IntEnum):
-    """The number of two examples from which a kernel value is computed, such as their inner product."""
+    """The quantity from which the kernel value of two examples is computed, such as their inner product."""
 
     PRODUCT = 0  #: x'z
     SQUARES = 1  #: |x - z|^2, the sum of squared differences
@@ -61,8 +61,8 @@ class Form:
     def scaled_gamma(self, of_squares: float, n_features: int) -> float:
         """Return the gamma called "scale", given its value for squared distances, ``of_squares`` = 1 / (d variance).
 
-        The sum of absolute differences is about d times the standard deviation, so for it gamma is 1 / (d standard
-        deviation).
+        For a kernel of absolute differences gamma is 1 / (d standard deviation), because their sum is about d standard
+        deviations.
         """
         return (of_squares / n_features) ** 0.5 if self.base == Base.DIFFERENCES else of_squares
 
@@ -132,8 +132,8 @@ class Kernel:
     (gamma x'z + coef0)^degree; ``sigmoid``: tanh(gamma x'z + coef0), positive semi-definite only on some data;
     ``precomputed``: the only feature of an example is its number in ``gram``. See ``TABLE``.
 
-    ``center`` (d,) is for the kernel "linear" of dense features: (x - center)'(z - center). Where the coefficients sum
-    up to 0, as with an intercept, a center changes only the intercept, by ``moved``; see ``models.scaling``.
+    ``center`` (d,) is for the kernel "linear" of dense features: (x - center)'(z - center). If the coefficients sum up
+    to 0, as with an intercept, a center changes only the intercept, by ``moved``; see ``models.scaling``.
     """
 
     name: str = "rbf"
@@ -175,7 +175,7 @@ class Kernel:
 
     @cached_property
     def is_movable(self) -> bool:
-        """Whether a problem is the same wherever the origin of the features is, if its coefficients sum up to 0."""
+        """Whether a problem stays the same when the origin of the features moves, if its coefficients sum up to 0."""
         return self.name == "linear" and not self.is_projected
 
     @cached_property
@@ -186,7 +186,7 @@ class Kernel:
     def matrix(self, A: Features, XT: Features, n: int | None = None) -> Floats:
         """Return ``K[i, j] = k(A[i], XT[:, j])`` for ``A`` (m, d) and the first ``n`` columns of ``XT``, as (m, n).
 
-        For sparse examples ``XT`` is not transposed: here and in all other methods it has one example a row.
+        Here and in all other methods, ``XT`` is not transposed if it is sparse: each row is one example.
         """
         if n is None:
             n = len(XT) if isinstance(XT, SparseRows) else XT.shape[1]
@@ -271,7 +271,7 @@ class Kernel:
 
 
 def _tiles(n: int, products: int) -> tuple[int, int]:
-    """Return the rows and columns (at most ``n``) of a tile that is little work, with ``products`` for each value.
+    """Return the numbers of rows and columns (at most ``n``) of a tile that is little work, at ``products`` a value.
 
     Rows are computed in pairs and columns in blocks, so that every value is computed as in the whole matrix.
     """

@@ -74,8 +74,8 @@ def low_rank(kernel: Kernel, X: Floats, tolerance: float, most: int) -> LowRank 
 def _pivots(kernel: Kernel, X: Floats, before: Floats, left: Floats, tolerance: float, most: int) -> Ints | None:
     """Choose pivots one by one, each where the error's diagonal is largest; None if ``most`` pivots are too few.
 
-    ``before`` (r, m) are the examples' coordinates by earlier pivots, and ``left`` (m,) is the diagonal of the error
-    that these leave.
+    ``before`` (r, m) are the examples' coordinates by earlier pivots; ``left`` (m,) is the diagonal of the error with
+    these pivots.
     """
     XT, columns = np.ascontiguousarray(X.T), np.empty((min(most, len(X)), len(X)))
     left, found, hopeless = left.copy(), list[int](), HOPELESS * left.sum()

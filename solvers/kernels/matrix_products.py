@@ -215,7 +215,7 @@ def _shares(columns: PreparedRows, size: int) -> list[list[slice]]:
 
 
 def _pieces(rows: PreparedRows) -> Sequence[slice]:
-    """Return slices of the rows, each no longer than a tile, and if sparse so short that it can be made dense."""
+    """Return slices of the rows, at most a tile long, and if the rows are sparse, short enough to be made dense."""
     size = ROWS
     if sparse.issparse(rows.values):
         size = max(1, min(ROWS, WRITTEN_OUT // max(1, rows.values.shape[1])))
@@ -242,7 +242,7 @@ def _written_out(rows: PreparedRows) -> Numbers:
 
 
 def _tile(left: Numbers, rows: PreparedRows, columns: PreparedRows, part: slice) -> Numbers:
-    """Return the kernel values of ``rows`` and a ``part`` of ``columns``, (m, k); ``left`` is made of ``rows``."""
+    """Return kernel values of ``rows`` with a ``part`` of ``columns``, (m, k); ``left`` is computed from ``rows``."""
     values = columns.values
     if rows.kernel.form.base == Base.GIVEN:
         return np.asarray(values[np.ix_(columns.numbers[part], rows.numbers)].T)

@@ -68,16 +68,16 @@ class Nystroem:
 
     @property
     def is_settled(self) -> bool:
-        """Whether the landmarks are final, as they were chosen from enough examples."""
+        """Whether the landmarks are final, because they were chosen from enough examples."""
         return self.fitted >= SETTLED * self.components
 
     @property
     def columns(self) -> Any:
-        """The columns of the table that rows are; None if they are numbers."""
+        """The columns, if rows are those of a table; None if rows are numbers."""
         return None if self.scale is None else self.scale.columns
 
     def with_columns(self, columns: Any) -> Nystroem:
-        """Return this map with the words of ``columns``."""
+        """Return this map with other ``columns``, which may have more words."""
         return replace(self, scale=self.scale.with_columns(columns))
 
     def read(self, X: Any) -> Floats:

@@ -37,13 +37,13 @@ class RowCache:
 
     @property
     def nbytes(self) -> int:
-        """Bytes that the rows up to the last used one take, with the tables of which example has which row."""
+        """Bytes of all rows up to the last used one, and of the tables that assign rows to examples."""
         held = np.flatnonzero(self.slot_of >= 0)
         rows = 1 + int(held[-1]) if held.size else 0
         return 8 * rows * self.row_of.size + self.row_of.nbytes + self.slot_of.nbytes + self.used.nbytes
 
     def copy_from(self, other: RowCache, slots: Ints, held: Ints) -> None:
-        """Start with rows of another cache: its ``slots`` (m,) become 0 to m - 1, and rows are copied for ``held``.
+        """Start with rows of another cache: its ``slots`` (m,) become 0 to m - 1, and the rows of ``held`` are copied.
 
         If there is not enough space for these rows, only the most recently used are copied.
         """

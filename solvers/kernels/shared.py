@@ -1,5 +1,4 @@
-"""Features that several problems share: stored once, by number; each problem refers to its examples by these
-numbers."""
+"""Features that several problems share: stored once, by number; each problem refers to examples by their numbers."""
 
 from __future__ import annotations
 
@@ -77,7 +76,7 @@ class SharedFeatures:
         return numbers
 
     def make_positive(self, window: Ints, leave: Ints, come: Ints, limit: int) -> bool:
-        """Make stored kernel values positive semi-definite, for a window less ``leave``; say if values changed.
+        """Make stored kernel values positive semi-definite, for a window without ``leave``; say if they changed.
 
         If the kernel stores no values, nothing is done: each problem checks its own examples.
 
@@ -208,7 +207,7 @@ class SharedFeatures:
             self._row_of, self._rows = None, np.empty((0, 0))
 
     def rows_at_hand(self) -> tuple[Ints, Floats] | None:
-        """Return the row index of each number, and the kernel rows that ``at_hand`` stores; None if it stores none."""
+        """Return the row index of each example number, and the kernel rows, if ``at_hand`` stores any; else None."""
         return None if self._row_of is None else (self._row_of, self._rows)
 
     def write(self, numbers: Ints, columns: Ints, out: Floats, rows: Ints) -> None:

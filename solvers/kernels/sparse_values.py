@@ -1,9 +1,9 @@
 """Products and distances of sparse examples, pair by pair: a value depends on its two examples alone.
 
-Of two sparse rows the common features are read by ascending index. Distances read both rows in parallel; products read
-one, with the other spread out, in a fifth of the time. Because of this order k(x, z) equals k(z, x) to the
-last digit, distances are sums of squared differences as for dense examples, and features that are 0 in both rows take
-no time.
+The common features of two sparse rows are read by ascending index. Distances read both rows in parallel. Products read
+one row, with the other spread out to a dense row, which takes a fifth of the time. Because of this order of the
+features k(x, z) equals k(z, x) to the last digit, distances are sums of squared differences as for dense examples, and
+features that are 0 in both rows take no time.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ def _write_products(
 ) -> None:  # fmt: skip
     """Write products as ``write`` does; if ``n`` is negative, write only those of a_i and x_i, to column 0.
 
-    ``spread`` (d,) is 0 before and afterwards.
+    ``spread`` (d,) is a work array: zeros before and afterwards.
     """
     for i in range(a_start.size):
         row = out[rows[i]]

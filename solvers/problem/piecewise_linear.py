@@ -2,8 +2,8 @@
 
 An example's loss has kinks ``k_0 < k_1 < ...`` and slopes ``s_0 < s_1 < ...`` between them. For each slope the
 optimality conditions demand the coefficient ``beta = -w s``; these coefficients are the *levels* ``a_0 > a_1 > ...``.
-Plotted as ``beta`` against ``f`` the allowed values are a descending staircase: on a step (a *piece*) ``beta`` is
-constant at a level, and on a riser (a *kink*) ``f`` is constant and ``beta`` is free. ::
+Plotted as ``beta`` against ``f``, the allowed values are a descending staircase. On a step (a *piece*) ``beta`` is
+constant at a level; on a riser (a *kink*) ``f`` is constant and ``beta`` is free. ::
 
     hinge, y = +1 :  kinks [1]    levels [C, 0]         hinge, y = -1 :  kinks [-1]   levels [0, -C]
 """
@@ -70,11 +70,11 @@ def one_class(weights: Floats) -> Losses:
 def positive_unlabelled(
     y: Floats, weights: Floats, prices: tuple[float, float, float] = (1.0, 1.0, 1.0), linear: float = 1.0
 ) -> Losses:
-    """Return the losses of positives, 1, unlabelled, 0, and negatives, -1, in ``y`` (m,).
+    """Return the losses of examples with labels ``y`` (m,): 1 positive, 0 unlabelled, -1 negative.
 
     The losses are made of the double hinge ``l(z) = max(0, (1 - z) / 2, -z)`` [du Plessis et al. 2015] and the cost
-    ``c``, which is the weight times the price of the label. Unlabelled and negative examples have the loss ``c l(-f)``;
-    positive examples have the loss ``linear`` times ``-c f`` plus ``1 - linear`` times ``c l(f)`` [Sakai et al. 2017].
+    ``c``, the weight times the price of the label. Unlabelled and negative examples have the loss ``c l(-f)``; positive
+    examples have the loss ``linear`` times ``-c f`` plus ``1 - linear`` times ``c l(f)`` [Sakai et al. 2017].
     """
     losses = _empty(weights.size)
     _fill_positive_unlabelled(losses, y, weights, np.array(prices), linear)
@@ -143,7 +143,7 @@ NO_LOSSES = leaving(0)
 
 
 def values(losses: Losses, f: Floats) -> Floats:
-    """Return the value of each loss at ``f`` (m,), with the value 0 at its first kink; without kinks it is linear."""
+    """Return the value of each loss at ``f`` (m,), which is 0 at the first kink; a loss without kinks is linear."""
     kinks, levels, n_kinks = losses
     anchor = np.where(n_kinks > 0, kinks[:, 0], 0.0)
     total: Floats = -levels[:, 0] * (f - anchor)

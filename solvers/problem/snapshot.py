@@ -14,10 +14,10 @@ LITTLE = 100_000  #: this many kernel values are copied or computed in hardly mo
 
 
 def compact_copy(state: PathState, slots: Ints) -> PathState:
-    """Return a copy in which all examples, in ``slots`` (m,), have the slots 0 to m - 1.
+    """Return a copy of a state with all its examples, now in ``slots`` (m,), in the slots 0 to m - 1.
 
-    The copy includes the factor and the cached kernel rows; for a large window only the rows of support vectors. The
-    copy shares the values of a precomputed kernel matrix, so no example can be added to the copy.
+    The copy includes the factor and the cached kernel rows; for a large window it includes only rows of support
+    vectors. The copy shares the values of a precomputed kernel matrix, so no example can be added to the copy.
     """
     copy = PathState(
         state.kernel, state.build, intercept=state.intercept, total=state.total, cache_bytes=state.cache_bytes
@@ -45,7 +45,7 @@ def compact_copy(state: PathState, slots: Ints) -> PathState:
 
 
 def sharing_copy(state: PathState, extra: int) -> PathState:
-    """Return a copy that shares features and kernel rows, so neither may be written; ``extra`` more can become free."""
+    """Return a copy with shared features and kernel rows, all read-only; ``extra`` more examples can become free."""
     copy = PathState(
         state.kernel, state.build, intercept=state.intercept, total=state.total, cache_bytes=state.cache_bytes
     )

@@ -6,10 +6,10 @@ Glossary. An example lives in a *slot* for as long as it is in the window.
 ``f``        decision values, f(x) = sum_j beta_j k(x_j, x) + b
 ``beta``     signed coefficients; for classification alpha_i y_i of the papers
 ``b``        intercept
-``segment``  its place on its staircase: ``2q`` is bound on piece ``q``, ``2q + 1`` is free at kink ``q``
-``level``    the beta that a piece asks for; the *box* of kink ``q`` is [level q+1, level q]
-``free``     f rests at a kink and beta moves; the set F of the papers' margin vectors
-``tau``      what remains of the path, from 1 down to 0; kinks and levels move linearly in it
+``segment``  piece or kink of the loss: at ``2q`` it is bound on piece ``q``, at ``2q + 1`` free at kink ``q``
+``level``    the beta that a piece demands; the *box* of kink ``q`` is [level q+1, level q]
+``free``     with f fixed at a kink, while beta moves; the set F of the papers' margin vectors
+``tau``      the rest of the path, from 1 down to 0; kinks and levels move linearly in it
 ===========  ==================================================================================================
 """
 
@@ -224,12 +224,12 @@ class PathState:
         return self._motion
 
     def put_off(self, free: Ints) -> None:
-        """Fill the factor and the cache, both empty, for the examples ``free`` only when one of the two is needed."""
+        """Postpone filling the empty factor and cache for the examples ``free`` until one of the two is needed."""
         self._put_off = free
         vars(self).pop("rows", None)
 
     def forget_rows(self, free: Ints) -> None:
-        """Free kernel rows, factor and work arrays; rows and factor of examples ``free`` are rebuilt when needed."""
+        """Free the kernel rows, factor and work arrays; they are rebuilt for the examples ``free`` when needed."""
         self.put_off(free)
         self._factor, self._motion, self._rows = empty_factor(0, 0), empty_motion(0), RowCache(self.cache_bytes)
         self.buffers = None
@@ -294,14 +294,14 @@ class PathState:
         return self._put_off is None
 
     def _make_room(self) -> None:
-        """Resize factor and cache to all slots, as examples may have been added since both were emptied."""
+        """Resize factor and cache to all slots, because examples may have been added since both were emptied."""
         if self._factor.position.size != self.capacity:
             self._factor = grown(self._factor, self._factor.R.shape[0], self.capacity)
         if self._rows.row_of.size != self.capacity:
             self._rows.resize(self.capacity)
 
     def empty_factor(self) -> None:
-        """Empty the factor, and do not fill it later; the caller adds the free examples to the factor."""
+        """Empty the factor and cancel a postponed filling; the caller must add the free examples to the factor."""
         self._put_off = None
         self._factor = empty_factor(self._factor.R.shape[0], self.capacity)
         self._make_room()
@@ -316,7 +316,7 @@ class PathState:
         return slots.copy() if live == size else slots[slots >= 0]
 
     def insert(self, X: Features, losses: Losses) -> Ints:
-        """Store new examples ``X`` (m, d) in slots, with beta = 0, without their decisions. Returns the slots."""
+        """Store new examples ``X`` (m, d) with beta = 0 and without decision values. Returns the slots."""
         m = X.shape[0]
         if m == 0 and X.shape[1] == self.n_features:
             return np.empty(0, np.int64)
@@ -374,13 +374,13 @@ class PathState:
         return Losses(e.kinks.take(slots, axis=0), e.levels.take(slots, axis=0), e.n_kinks.take(slots))
 
     def release(self, slots: Ints) -> None:
-        """Make vacant the slots of examples that have left, which have no loss any more and beta = 0."""
+        """Make the slots of removed examples vacant, and drop their kernel rows; they must not have a loss."""
         self.examples.beta[slots] = 0.0
         self.rows.forget(slots)
         self.vacate(slots)
 
     def vacate(self, slots: Ints) -> None:
-        """Make vacant the slots of examples that have been removed entirely."""
+        """Make the slots of examples vacant, if they have no coefficient, loss or kernel row any more."""
         self.vacant.extend(slots[::-1].tolist())
         if len(self.vacant) == self.n_slots:
             self.n_slots, self.vacant, self.b = 0, [], 0.0
@@ -433,7 +433,7 @@ class PathState:
         before = {name: getattr(e, name).copy() for name in ("kinks", "levels", "segment", "f", "beta")}
 
         def take_back() -> None:
-            """Restore the numbers from before the mirroring; the arrays may have grown since."""
+            """Restore the values from before the mirroring; the arrays may have grown since."""
             for name, values in before.items():
                 getattr(self.examples, name)[: len(values)] = values
             self.b = b

@@ -1,4 +1,4 @@
-"""Decisions on held-out examples, by which lam (by the risk) and a threshold (by shares above it) are chosen.
+"""Decisions on held-out examples, from which lam and a threshold of decisions are chosen.
 
 The decisions on the examples of a fold are those of the model trained on all other folds. The weights of examples count
 in training, but not in the shares of examples above a threshold.

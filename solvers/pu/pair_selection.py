@@ -1,10 +1,10 @@
 """Selection of violating pairs, and the descent on a working set, pair by pair.
 
-With ``F = f - b``, a coefficient should grow if ``F + up`` is above ``-b``, and shrink if ``F + down`` is below it.
+With ``F = f - b``, a coefficient should grow if ``F + up`` is above ``-b``, and shrink if ``F + down`` is below ``-b``.
 ``up`` and ``down`` are +jump or -jump, depending on the half of the box in which the coefficient would move, or
-infinite at an end of the box. At the optimum ``max(F + up) <= -b <= min(F + down)``. This is equivalent to the
-conditions of [Sansone et al., eq. 13], because examples of their set ``D_1`` may move in the lower half, of ``D_2`` in
-the upper half, and of ``D_3`` in either.
+infinite at an end of the box. At the optimum ``max(F + up) <= -b <= min(F + down)``. This inequality is equivalent to
+the conditions of [Sansone et al., eq. 13], because examples of their set ``D_1`` may move in the lower half, of ``D_2``
+in the upper half, and of ``D_3`` in either.
 
 A step increases one coefficient by t and decreases another by t, so their sum is constant [Sansone et al., section
 4.1]. The objective falls at the rate ``slope - curvature t``; where either coefficient crosses the middle of its box,
@@ -52,10 +52,10 @@ def moved(sigma: float, t: float, top: float) -> float:
 @compiled
 def step_of(slope: float, curvature: float, sigma_up: float, top_up: float, sigma_down: float, top_down: float,
             jump: float) -> float:  # fmt: skip
-    """Return the step that minimizes the objective if one coefficient of a pair grows and the other shrinks by it.
+    """Return the step t with the least objective, if one coefficient of a pair grows and the other shrinks by t.
 
     The slope of the objective jumps where either coefficient reaches the middle of its box. With a curvature of 0, as
-    for two duplicates, the step ends at such a jump or at an end of a box.
+    for two duplicates, the step ends at a jump of the slope or at an end of a box.
     """
     limit = min(top_up - sigma_up, sigma_down)
     kink_up = 0.5 * top_up - sigma_up if sigma_up < 0.5 * top_up else np.inf
@@ -100,8 +100,8 @@ def write_offsets(sigma: Floats, top: Floats, jump: float, up: Floats, down: Flo
 def descend(w: WorkingSet, jump: float, tolerance: float, most: int) -> None:
     """Move violating pairs until no violation exceeds ``tolerance``, for at most ``most`` steps, or until interrupted.
 
-    In each step the coefficient with the largest ``F + up`` grows. Its partner is the one with which the objective
-    falls most, estimated without the jumps of the slope.
+    In each step the coefficient with the largest ``F + up`` grows. The coefficient that shrinks is the one with which
+    the objective falls most, estimated without the jumps of the slope.
     """
     K, F, counters = w.K, w.F, w.counters
     write_offsets(w.sigma, w.top, jump, w.up, w.down)

@@ -1,10 +1,10 @@
 """Best bin estimation of the class prior, the share of positives among unlabelled [Garg et al. 2021, alg. 1].
 
 A scorer trained to separate positives from unlabelled examples ranks held-out examples. Nearly all unlabelled examples
-with high scores are positive. So the ratio of the share of unlabelled above a threshold to the share of positives above
-it approaches the prior as the threshold rises. The threshold with the least upper confidence bound of the ratio is
-chosen. Apart from sampling error, the ratio at any threshold is an upper bound of the prior. The estimate is right if
-some region contains only positives, which every method must assume.
+with high scores are positive. So as the threshold rises, the prior is approached by a ratio: the share of unlabelled
+above the threshold divided by the share of positives above it. The threshold with the least upper confidence bound of
+the ratio is chosen. Apart from sampling error, the ratio at any threshold is an upper bound of the prior. The estimate
+is right if some region contains only positives, which every method must assume.
 
 Garg, Wu, Smola, Balakrishnan & Lipton, "Mixture proportion estimation and PU learning: a modern approach", 2021.
 """

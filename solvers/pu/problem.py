@@ -52,10 +52,11 @@ def check_both_kinds(unlabelled: float, positives: float) -> None:
 
 
 def costs(prior: float, lam: float, positives: Floats, unlabelled: Floats) -> tuple[Floats, Floats]:
-    """Return the costs ``c1`` (p,) and ``c2`` (n,), for equal weights ``prior / (2 lam p)`` and ``1 / (2 lam n)``.
+    """Return the costs ``c1`` (p,) and ``c2`` (n,).
 
-    ``positives`` (p,) and ``unlabelled`` (n,) are weights. Each of the two risks is a weighted mean, so only weights
-    relative to their sum count.
+    For equal weights the costs are ``prior / (2 lam p)`` and ``1 / (2 lam n)``. ``positives`` (p,) and
+    ``unlabelled`` (n,) are weights. Each of the two risks is a weighted mean, so only weights relative to their sum
+    count.
 
     Raises
     ------
@@ -168,8 +169,7 @@ def pu_problem(kernel: Kernel, P: Floats, U: Floats, c1: Floats, c2: Floats) -> 
 def labelled_problem(
     kernel: Kernel, X: Floats, y: Floats, weights: Floats, prior: float, lam: float
 ) -> tuple[PUProblem, Ints]:
-    """Return the problem for examples (m, d) with labels 1, 0 and -1, and the index of the example of each ``sigma``,
-    (n,).
+    """Return the problem of examples (m, d) with labels 1, 0 and -1, and the example's index for each ``sigma``, (n,).
 
     With the double hinge, ``l(f) = l(-f) - f``. So with confirmed negatives, the loss of a positive with the cost
     ``c1`` is ``-c1 f`` plus ``(1 - share) c1`` times the loss of an unlabelled example, and the positive has a

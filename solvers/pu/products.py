@@ -84,7 +84,7 @@ class Whole:
 
 
 class FromRows:
-    """Products by rows computed when needed, of which some are cached, or by a low-rank approximation, if any."""
+    """Products by rows that are computed when needed and partly cached, or by a low-rank approximation if given."""
 
     def __init__(self, rows: KernelRows, pivots: LowRank | None = None) -> None:
         self.rows = rows

@@ -45,7 +45,7 @@ def one_class_scores(problem: PUProblem) -> Floats:
 
 
 def ranked(scores: Floats, tops: Floats, total: float) -> Floats:
-    """Return coefficients (n,) with the sum ``total``, set to ``tops`` (n,) by descending ``scores`` (n,)."""
+    """Return coefficients (n,) with sum ``total``; those of the highest ``scores`` (n,) are set to ``tops`` (n,)."""
     order = np.argsort(-scores, kind="stable")
     before = np.cumsum(tops[order]) - tops[order]
     sigma = np.empty(tops.size)

@@ -101,8 +101,8 @@ class Run:
     def _brought_on(self, w: WorkingSet, c2: Floats) -> Floats:
         """Return the coefficients of a working set, optimized by a path if pairs made too little progress.
 
-        With a linear kernel at most d + 1 examples are free on the path, so it is tried at once; with other kernels the
-        path may be long.
+        With a linear kernel at most d + 1 examples are free on the path, so a path is tried at once. With other kernels
+        the path may be long.
         """
         self.unfinished = self.unfinished + 1 if w.counters[STEPS] >= STEPS_EACH * WORKING else 0
         if self.unfinished and (self.problem.kernel.name == "linear" or self.unfinished > MOST_UNFINISHED):

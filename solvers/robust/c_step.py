@@ -1,4 +1,4 @@
-"""The compiled loops of the two outlier paths, which record both C-steps, without a switch, and D-steps, with switches.
+"""The compiled loops of the two outlier paths: C-steps, on which no example switches sides, and D-steps.
 
 A loop may stop early with a request, such as for kernel rows. ``robust.path`` answers the request and calls the loop
 again, which then continues.
@@ -41,7 +41,7 @@ SEGMENTS_BEFORE, CHANGES_BEFORE, ROUNDS_MADE, SWITCHES_SO_FAR = range(4)
 
 
 class NotesUsed(Scalars):
-    """How many legs and jumps are recorded, and how far the path has come."""
+    """The numbers of recorded legs (C-steps) and jumps (D-steps), and how far the path has come."""
 
     legs: int
     jumps: int  #: D-steps
@@ -109,7 +109,7 @@ def course(kind: int, ends: tuple[float, float] = (0.0, 0.0), legs: int = 0, m: 
 
 @compiled
 def steps(w: Walk, p: Split, c: Course) -> int:
-    """Make the steps of a course until all are made or a step has a request; all kinds compile in this function."""
+    """Make the steps of a course, of any kind, until all are made or a step has a request."""
     if c.kind == OVER_S:
         return steps_of_s(w, p, c.notes, c.kept, c.zero, c.inwards, c.ends)
     if c.kind == OVER_THETA:
@@ -194,7 +194,7 @@ def steps_of_s(
 
 @compiled
 def nearest_cutoff(w: Walk, p: Split, zero: LossCutoffs) -> float:
-    """Return how far the cutoffs must move inwards to reach the first of the examples that are within cutoffs."""
+    """Return how far the cutoffs must move inwards to reach the first example that is within its cutoffs."""
     f, low, high, way = w.examples.f, zero.low, zero.high, w.motion.work
     for j in range(w.n):
         below, above = low[j] - f[j], f[j] - high[j]
@@ -207,9 +207,9 @@ def nearest_cutoff(w: Walk, p: Split, zero: LossCutoffs) -> float:
 def steps_of_theta(w: Walk, p: Split, notes: Notes, log: Log, pull: Pull, end: float) -> int:
     """Lower theta to ``end``, and record every linear segment of the path in the log.
 
-    Returns an ``Exit``: WITH_TIES if an example is at a cutoff before the first leg, AT_ONCE if a leg has no length,
-    TIED or LOST if a C-step stalls or has no end, NOTES_FULL, STUCK, ITERATION, or a request of ``track_path`` or
-    ``take_sides``. INEXACT and NEED_ROWS may also come from the C-step.
+    Returns an ``Exit``. WITH_TIES means that an example is at a cutoff before the first leg, AT_ONCE that a leg has no
+    length, and TIED or LOST that a C-step stalls or has no end. NOTES_FULL, STUCK, ITERATION, and the requests of
+    ``track_path`` and ``take_sides`` are returned too. INEXACT and NEED_ROWS may also come from the C-step.
     """
     now = p.now[0]
     if notes.used[0].begun == 0:

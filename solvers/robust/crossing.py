@@ -1,10 +1,10 @@
 """The walk of a D-step: a path on which an example that reaches a cutoff switches to the other side at once.
 
 The coefficients that the example's loss demands then move linearly to those of the other side, as for the examples that
-began the D-step; all arrive at the end of the walk. The optimal objective of these losses is a concave function of the
-remaining distance, and falls from the start of the walk. Where an example joins the switch, its loss is the same on
-both sides, so the objective keeps falling at least as fast. Thus a cascade of switches is one walk instead of one walk
-for each example, and the objective still falls.
+began the D-step. The coefficients of all examples that switch reach their final values at the end of the walk. The
+optimal objective of these losses is a concave function of the remaining distance, and falls from the start of the walk.
+Where an example joins the switch, its loss is the same on both sides, so the objective keeps falling at least as fast.
+Thus a cascade of switches is one walk instead of one walk for each example, and the objective still falls.
 """
 
 from __future__ import annotations

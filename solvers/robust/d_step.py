@@ -1,5 +1,6 @@
-"""The compiled D-step: every example on the wrong side of a cutoff changes sides, and a path leads to the new optimum;
-the D-step repeats this until no example is on the wrong side.
+"""The compiled D-step, repeated until no example is on the wrong side of a cutoff.
+
+Every example on the wrong side changes sides, and a path leads to the new optimum.
 
 An outlier path makes dozens of D-steps of a few events each. So everything around the events is compiled too, and a
 whole run of steps is one call. A round costs little more than its events: quantities that do not change along a path
@@ -165,8 +166,8 @@ def note_events(w: Walk, p: Split) -> None:
 def landed(w: Walk, p: Split) -> bool:
     """End a walk, and check the state if it may be inexact; return False if the state is not exact.
 
-    If the walk let no example pass a limit and moved none to an end, f and beta agree except for rounding, and the
-    state is checked only from time to time.
+    A walk that let no example pass a limit and moved none to an end leaves f and beta in agreement, except for
+    rounding. After such walks the state is checked only from time to time.
     """
     at, now = w.at[0], p.now[0]
     is_due = now.since_audit + at.events >= SINCE_EXACT

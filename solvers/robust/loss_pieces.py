@@ -1,5 +1,4 @@
-"""Compiled code that finds the side of every example under robust losses, and the examples on the wrong side of a
-cutoff.
+"""Compiled code that finds every example's side under robust losses, and the examples on the wrong side.
 
 Arrays are indexed by slot; an empty slot has no loss and no cutoffs, and counts as an example within its cutoffs.
 """
@@ -175,8 +174,8 @@ def choose_misplaced(p: Split) -> None:
     """Choose for a switch the examples that are not on their true side.
 
     An example at a cutoff counts as misplaced on its present side, so that it tries the other side of the cutoff too.
-    If other examples keep its f at the cutoff, the example is optimal on either side. Such an example is no longer
-    chosen once it has tried both sides, or if it has just switched and is still at the cutoff.
+    If other examples keep its f at the cutoff, the example is optimal on either side. An example at a cutoff is no
+    longer chosen once it has tried both sides, or if it has just switched and is still at the cutoff.
     """
     for j in range(p.sides.size):
         p.wrong[j] = p.proper[j] != p.sides[j] and not (p.at_cutoff[j] and (p.resting[j] or p.wrong[j]))
@@ -187,8 +186,8 @@ def choose_misplaced(p: Split) -> None:
 def choose_loose(w: Walk, p: Split) -> bool:
     """Choose an example at a cutoff, if examples at kinks do not fix its f; return False if there is no such example.
 
-    If several examples switch together, their effects may cancel, as for equal features with different labels; if only
-    one of these switches, its f moves.
+    If several examples switch together, their effects may cancel, as for equal features with different labels. If an
+    example switches alone, its f moves.
     """
     e, fac = w.examples, w.factor
     kappa = w.at[0].kappa if w.intercept else 0.0

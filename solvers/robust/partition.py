@@ -1,12 +1,12 @@
-"""Examples under robust losses, each on a side of its cutoffs, and the D-step that settles which example is on which.
+"""Examples under robust losses, each on a side of its cutoffs, and the D-step that finds each example's true side.
 
 With every example's side fixed the problem is convex: its losses majorize the robust ones and touch them where an
 example is on its true side. The D-step [Suzumura et al., section 4.4] switches all examples at a cutoff to the other
-side at once and follows the path to the optimum of the new losses. The majorant was the true objective where the step
-began and is not below it where it ends, so the true objective falls, strictly if any example moved.
-Examples that end on the wrong side switch next. There are finitely many partitions, so this ends with every example on
-its true side: the model then satisfies the conditions of Theorems 4 and 5. The paper keeps every example within cutoffs
-meanwhile; this needs none.
+side at once and follows the path to the optimum of the new losses. At the start of a step the majorant equals the true
+objective, and at its end it is not below the true objective. So the true objective falls, strictly if any example
+moved. Examples that end on the wrong side switch next. There are finitely many partitions, so the D-step ends with
+every example on its true side. A model with every example on its true side satisfies the conditions of Theorems 4 and
+5. The paper keeps every example within its cutoffs during the step; here examples may cross them.
 """
 
 from __future__ import annotations
@@ -158,11 +158,11 @@ class Rounds:
         self.run(course(CROSSING))
 
     def part_at_cutoffs(self) -> None:
-        """Count an example at a cutoff as beyond it if f moves outwards as theta falls; at theta = 1 sides are equal.
+        """Count an example at a cutoff as beyond it if f moves outwards as theta falls. At theta = 1 sides are equal.
 
-        ``look`` must have found an example at a cutoff. While all such examples count on the same side, their effects
-        may cancel, and they would stay at their cutoffs. The method finds the examples that leave from the rates of f
-        as the outliers' weights fall and the f of free examples stay constant.
+        ``look`` must have found an example at a cutoff. While all examples at a cutoff count on the same side, their
+        effects may cancel, and they would stay at their cutoffs. The method finds the examples that leave their
+        cutoffs, by the rates of f: the weights of outliers fall, while f of free examples stays constant.
         """
         p, state = self.p, self.state
         indices = np.flatnonzero(p.at_cutoff & (~are_free(state.examples.segment[: state.n_slots])))
@@ -193,7 +193,7 @@ class Rounds:
                 self._correct()
 
     def spread_ties(self) -> bool:
-        """Spread ties after the walk stalled; return False if no spread is left, see ``tolerances.spread_ties``."""
+        """Move tied limits apart after a stalled walk; return False if that fails, see ``tolerances.spread_ties``."""
         is_spread = spread_ties(self.state, self.w, self.stalls + 1)
         self.stalls += is_spread
         return is_spread
@@ -275,7 +275,7 @@ def fetch_for_many(state: PathState, w: workspace.Walk) -> None:
 
 
 def forward_solved(fac: Factor, block: Floats) -> Floats:
-    """Return ``R^-T k`` of examples, one a row, with R the factor and k from their kernel rows ``block``."""
+    """Return ``R^-T k`` for each example, one a row; R is the factor, and k are kernel values from ``block``."""
     size = int(fac.size[0])
     live = np.flatnonzero(fac.slot[:size] >= 0)
     columns = np.zeros((block.shape[0], size))

@@ -8,8 +8,8 @@ where ``a_first >= 0 >= a_last`` are the outermost slopes of ``L``, with the sig
 label the only cutoff is ``low = s``, for a negative one ``high = -s`` [eq. 5]; for regression ``low = y - s`` and
 ``high = y + s`` [eq. 9]. The robust loss is not convex at a cutoff. Each example is therefore assigned to a *side*:
 within its cutoffs it has the convex loss, and beyond a cutoff a convex loss with all slopes changed by the same amount.
-This convex loss is nowhere below the robust loss, equals it where the assigned side is the true one, and needs no
-further kink.
+The convex loss of a side is nowhere below the robust loss, equals it where the assigned side is the true one, and needs
+no further kink.
 """
 
 from __future__ import annotations
@@ -66,14 +66,14 @@ class CutoffRule(NamedTuple):
         return lambda y: self.cutoffs(y, s)
 
     def of(self, scale: Callable[[Floats], Floats]) -> CutoffRule:
-        """Return the rule for targets that losses take by a function of them, ``scale``."""
+        """Return the same rule for losses that take ``scale(targets)`` instead of the targets."""
         return self._replace(cutoffs=lambda y, s: self.cutoffs(scale(y), s), reach=lambda y, f: self.reach(scale(y), f))
 
     def default(self, parameter: Parameter, reach: Floats, y: Floats) -> float:
-        """Return the default s, from the ``reach`` (m,) of examples at the convex optimum.
+        """Return the default s; ``reach`` (m,) is the s at which each example, at the convex optimum, meets a cutoff.
 
-        If all residuals are tiny compared with the targets ``y`` (m,), they are rounding errors, and the s returned
-        leaves every example within.
+        If all residuals are tiny compared with the targets ``y`` (m,), they count as rounding errors; no example is
+        then beyond its cutoffs.
         """
         if self.inwards > 0:
             return 0.0

@@ -57,7 +57,7 @@ def place_stops(p: Split) -> None:
 def place_stops_of_round(w: Walk, p: Split) -> None:
     """Make a walk stop at the cutoffs of examples that neither switch nor are at a cutoff already.
 
-    A walk in outer iterations from its start ignores cutoffs.
+    A walk that starts with outer iterations ignores cutoffs.
     """
     stop_low, stop_high, wrong, at_cutoff = p.stops.low, p.stops.high, p.wrong, p.at_cutoff
     place_stops(p)

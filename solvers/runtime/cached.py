@@ -1,7 +1,7 @@
 """Attributes that are computed at their first use, without a lock.
 
 In Python 3.11 ``functools.cached_property`` has one lock for all instances of a class, held while a value is computed.
-A solve that lets others go first in the middle of that would keep it, and those others would wait for it.
+A solve that pauses for others while it computes a value would keep the lock, and the others would wait for it.
 """
 
 from __future__ import annotations

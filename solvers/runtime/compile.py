@@ -3,7 +3,8 @@
 Numba compiles every function to machine code together with all functions that it calls, directly or indirectly: a
 function that is called by twenty others is compiled twenty times. Here a function that only compiled code calls is
 translated once, to an intermediate form. Machine code is made only of functions that Python calls, with all functions
-that they need. A large function with several compiled callers is compiled once too, and they call it at its address.
+that they need. A large function with several compiled callers is also compiled once only; its callers jump to its
+address.
 """
 
 from __future__ import annotations
@@ -52,7 +53,7 @@ def compiled_allocating(function: Callable[P, R]) -> Callable[P, R]:
 
 
 def compiled_in_order(function: Callable[P, R]) -> Callable[P, R]:
-    """Compile, as ``compiled`` does, but keep the written order of operations for each number, at any array index."""
+    """Compile, as ``compiled`` does, but so that a result does not depend on its position in an array."""
     return _machine_code(function, counts_references=False, fast_math=IN_ORDER)
 
 

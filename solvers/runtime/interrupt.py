@@ -1,10 +1,10 @@
 """Solves that can be interrupted: a handler is called in the thread of the solve, while the solve is under way.
 
-A request for an interrupt raises a flag. Python code checks the flag where it calls ``check``. Compiled loops check at
-every event a flag among their own counters, which ``watch`` has registered, and call back to Python if it is raised.
-Compiled code waits while the handler runs, and if the handler returns, the result of the solve is the same to the last
-bit. A handler that raises an error ends the solve; code that has made changes undoes them, with interrupts deferred by
-``undisturbed``.
+A request for an interrupt raises a flag. Python code checks the flag where it calls ``check``. At every event compiled
+loops check a flag among their own counters, which ``watch`` has registered. If the flag is raised, compiled loops call
+back to Python. Compiled code waits while the handler runs, and if the handler returns, the result of the solve is the
+same to the last bit. A handler that raises an error ends the solve; code that has made changes undoes them, with
+interrupts deferred by ``undisturbed``.
 """
 
 from __future__ import annotations
@@ -202,7 +202,7 @@ _read_now = cast("Callable[[Ints, int], int]", intrinsic(_read))
 def is_stopped(flags: Ints, place: int) -> bool:
     """Call the handlers if a thread has raised ``flags[place]``; return whether compiled code must stop.
 
-    Once True, later checks in the same call also return True, and the results of the call are not used.
+    After a result of True, later checks in the same call also return True, and the results of the call are not used.
     """
     return _read_now(flags, place) != 0 and _stops(flags, place)
 

@@ -1,12 +1,12 @@
 """The files of machine code on disk, with names that show whether the code is up to date.
 
-Numba's own cache checks only the source file of a function. That cache would continue to use machine code that includes
-an older version of another file's function. Here the name of a file is a digest of all that the code depends on: the
-bytecode of the function and of all functions that it calls, the constants they use, the fields of their records, the
-types of the arguments, and the versions of the packages. So an edit recompiles only the functions that depend on it,
-two versions can share a directory, and different code never has the same name. The name also includes the processor.
-Code that was installed with the package may also be for a baseline, an older kind of processor whose instructions this
-processor can run.
+Numba's own cache checks only the source file of a function. Numba's cache would go on using machine code that includes
+an older version of a function from another file. Here the name of a file is a digest of all that the code depends on:
+the bytecode of the function and of all functions that it calls, the constants they use, the fields of their records,
+the types of the arguments, and the versions of the packages. So an edit recompiles only the functions that depend on
+it, two versions can share a directory, and different code never has the same name. The name also includes the
+processor. Code that was installed with the package may also be for a baseline, an older kind of processor whose
+instructions this processor can run.
 """
 
 from __future__ import annotations
@@ -106,7 +106,7 @@ class MachineCode(NullCache):
             in_use.add(file)
 
     def name(self, sig: Any) -> str:
-        """Return the name of the machine code for arguments of these types, which is unique on every processor."""
+        """Return the name, unique on each processor, of the machine code for arguments of these types."""
         args, _ = sigutils.normalize_signature(sig)
         fields = [name for arg in args for name in _fields_of(arg)]
         words = (VERSIONS, str(args), fields, *_parts_of(self._dispatcher))
@@ -122,7 +122,7 @@ def _calls_of(library: Any) -> list[tuple[str, str, tuple[Any, ...]]]:
 
 
 def _files(name: str) -> Iterator[Path]:
-    """Yield the files in which the machine code may be: first the installed ones, also for a baseline, then later ones.
+    """Yield the files in which the machine code may be: first installed files, also for a baseline, then later ones.
 
     Code that was compiled after the installation is in :func:`directory`. Unless ``NUMBA_CACHE_DIR`` is set, machine
     code may also be next to the source, even in a folder that is not writable.

@@ -1,10 +1,10 @@
 """A conformal test martingale: it tests whether scores of examples grow, with a given rate of false alarms.
 
-For each score the test computes a conformal p-value among the earlier scores of its kind, and bets capital on a small
-p-value. If scores are exchangeable, the capital reaches c with probability 1/c at most, at any time [Ville 1939; Vovk,
-Gammerman & Shafer 2022, chapter 8]. All capital starts in a bank, where it does not change. At each score 1 / ``run``
-of the bank's capital moves to the bettors, so the capital is a mixture over all scores at which a change can begin
-[Shiryaev 1963].
+For each score the test computes a conformal p-value among earlier scores of the same kind, and bets capital that the
+p-value is small. If scores are exchangeable, the capital reaches c with probability 1/c at most, at any time [Ville
+1939; Vovk, Gammerman & Shafer 2022, chapter 8]. All capital starts in a bank, where it does not change. With each
+score, a share of ``1 / run`` of the bank's capital moves to the bettors. So the total capital is a mixture over all
+scores at which a change can begin [Shiryaev 1963].
 """
 
 from __future__ import annotations
@@ -92,9 +92,9 @@ class DriftTest:
     """Test whether scores grow, with at most one false alarm in ``1 / false_alarms`` runs.
 
     If scores have no kinds, the one test of all scores gets the whole false alarm rate. If scores have kinds, the test
-    of all scores gets half of the rate, and the test of the i-th kind that appears gets 1 / (i (i + 1)) of the other
-    half, so that new kinds may appear at any time. The bound on false alarms assumes that scores of a kind are
-    exchangeable, or fall, while nothing changes.
+    of all scores gets half of the rate. The test of the i-th kind that appears gets 1 / (i (i + 1)) of the other half,
+    so that new kinds may appear at any time. The bound on false alarms assumes that while nothing changes, the scores
+    of each kind are exchangeable or fall.
 
     Parameters
     ----------
@@ -213,7 +213,7 @@ class DriftTest:
         return self._capital[kind].value * self._rate(0 if kind is _WHOLE else list(self._capital).index(kind))
 
     def _rate(self, place: int) -> float:
-        """Return the false alarm rate of test number ``place``: test 0 is for all scores, each other for one kind."""
+        """Return the false alarm rate of test number ``place``: test 0 is for all scores, any other for one kind."""
         if place == 0:
             return self.false_alarms if len(self._capital) == 1 else self.false_alarms / 2
         return self.false_alarms / 2 / (place * (place + 1))

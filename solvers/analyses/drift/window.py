@@ -68,7 +68,7 @@ class Remedy:
 
 @dataclass(frozen=True)
 class Drift:
-    """Signs of change in a window, from exact decisions on its examples by models without them.
+    """Signs of change in a window, from exact decisions on each example by the model without the example.
 
     Attributes
     ----------
@@ -202,7 +202,7 @@ def drift(
 
 
 def before_learning(model: LiveEstimator, X: Any, y: ArrayLike) -> tuple[Floats, Floats]:
-    """Return how strange rows are for a model that has not learnt them, and their losses: (m,) and (m,).
+    """Return the strangeness and the loss of each row for a model that has not learnt the rows, (m,) and (m,).
 
     Parameters
     ----------
@@ -259,7 +259,7 @@ def _tested(view: View, order: Ints, taken: Ints, test: DriftTest, tell: Teller)
 
 
 def _newest(n: int, alarm: Alarm | None) -> int:
-    """Return how many of the newest examples to judge remedies by."""
+    """Return the number of newest examples by which remedies are judged."""
     wanted = n // SHARES[-1] if alarm is None else n + 1 - alarm.began
     return min(n, max(LEAST, min(wanted, n // 2)))
 

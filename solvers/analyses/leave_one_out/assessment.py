@@ -1,9 +1,9 @@
 """Exact leave-one-out and k-fold decisions of a live window, by removing examples from its optimum.
 
 Removing an example without a coefficient changes neither the model nor the decision on the example. Examples with a
-coefficient are removed by block pivots on one tableau of the optimum. If that fails, the path on which the example is
-removed is followed, the decision value is computed at its end, and the model is restored. No model is retrained, and
-the live model is not changed: paths are followed on a copy.
+coefficient are removed by block pivots on one tableau of the optimum. If the block pivots fail, the example is removed
+along a path, the decision is computed at the end of the path, and the model is restored. No model is retrained, and the
+live model is not changed: paths are followed on a copy.
 """
 
 from __future__ import annotations
@@ -70,9 +70,10 @@ class Assessment:
 def leave_one_out(model: LiveEstimator, *, progress: Progress | None = None) -> Assessment:
     """Return the exact leave-one-out decisions of a model's window, by paths from its optimum [Karasuyama & Takeuchi].
 
-    Exact decisions may mislead: if a classifier has equally many examples of each class and no free example, the
+    Exact decisions may mislead. If a classifier has equally many examples of each class and no free example, the
     intercept turns against the class that an example leaves, and all leave-one-out labels may be wrong. No example is
-    free if C is too small; ``k_fold``, with folds that hold equally many examples of each class, does not mislead then.
+    free if C is too small. Without free examples use ``k_fold``, which does not mislead because its folds hold equally
+    many examples of each class.
 
     Parameters
     ----------
@@ -159,7 +160,7 @@ def held_out_by_class(
     keeps_weight: bool = True,
     tell: Callable[[int, int], None] = lambda done, total: None,
 ) -> Floats:
-    """Return exact k-fold decisions of a classifier on its examples, (m,) or (m, n_pairs), with folds of each class.
+    """Return exact k-fold decisions of a classifier on its examples, (m,) or (m, n_pairs), with stratified folds.
 
     The examples of each class are assigned to the folds in turn. While a fold is held out, the other examples of each
     class get the weight of the whole class. So the models without a fold have the same balance of classes as the whole

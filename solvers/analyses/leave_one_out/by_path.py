@@ -34,7 +34,7 @@ from livesvm.solvers.validation import Key
 
 
 class _Undone(Exception):
-    """Raised inside a context that undoes changes on an error, once the result of the changes is known."""
+    """An error raised on purpose, so that a context undoes the changes inside it once their result is known."""
 
 
 @contextmanager
@@ -55,11 +55,11 @@ def decisions_by_updates(
     look: Callable[[Ints], object] = lambda _: None,
     weights: Callable[[Ints], Mapping[Key, float] | None] = lambda _: None,
 ) -> tuple[Floats, int]:
-    """Return the decision (n,) on each example by a model without the example's part, and the total number of events.
+    """Return the decision (n,) on each example by a model without the example's fold, and the total number of events.
 
     ``copy`` is a private copy of the model. With several classes the decisions are (n, n_pairs). ``look`` is called
-    with each part while the part is removed from the copy. ``weights`` returns the new weights that remaining examples
-    have while a part is removed.
+    with each of the ``parts``, the folds, while the part is removed from the copy. ``weights`` returns the new weights
+    that remaining examples have while a part is removed.
 
     Raises
     ------
@@ -78,10 +78,11 @@ def decisions_by_updates(
 
 
 def decisions_by_pairs(window: ClassWindow, groups: list[Ints]) -> Floats | None:
-    """Return decisions (n, n_pairs) on the examples of ``groups`` by models without their group; others are empty.
+    """Return the decisions (n, n_pairs) on each group's examples by the models without this group.
 
-    Paths are followed pair by pair, on copies of the pairs' states; the examples that stay keep their losses. Returns
-    None if that is not possible: for large pairs, the kernel "precomputed", and where a path cannot be followed.
+    Paths are followed pair by pair, on copies of the pairs' states; the examples that stay keep their losses. The rows
+    of examples in no group are not set. Returns None for large pairs, for the kernel "precomputed", and if a path
+    cannot be followed.
     """
     slots, pairs = window.slots, window.pairs.values()
     if window.kernel.gram is not None or max(pair.state.n for pair in pairs) > SMALL_PAIR:
@@ -105,7 +106,7 @@ def decisions_by_pairs(window: ClassWindow, groups: list[Ints]) -> Floats | None
 
 
 def _models_without(pair: Pair, numbers: Ints, name: Ints, count: int) -> Floats:
-    """Return a pair's models without each group: (count, n + 1) coefficients, then b; ``name`` (n,) are the groups."""
+    """Return a pair's models without each group, (count, n + 1): coefficients, then b; ``name`` (n,) has the groups."""
     state = compact_copy(pair.state, pair.slot[numbers])
     refresh(state)
     models = np.tile(np.append(state.examples.beta[: name.size], state.b), (count, 1))
@@ -122,7 +123,7 @@ def _models_without(pair: Pair, numbers: Ints, name: Ints, count: int) -> Floats
 def updated_without(
     copy: LiveEstimator, keys: list[Key], weights: Mapping[Key, float] | None = None
 ) -> Iterator[UpdateReport]:
-    """Context in which a private copy lacks the examples ``keys`` and has other ``weights``; its end restores it."""
+    """Context in which a private copy lacks the examples ``keys`` and has other ``weights``; its end undoes both."""
     window, learnt = copy._window, dict(vars(copy))
     gram = window.state.kernel.gram
     vacant = [] if gram is None else list(gram.vacant)
@@ -143,7 +144,7 @@ PORTION = 32  # examples that leave between two reports of progress
 
 
 def decisions_without(state: PathState, slots: Ints, total: float, model: Floats | None = None) -> tuple[Floats, int]:
-    """Remove the examples ``slots``; return f of them by the model without them, and the number of events.
+    """Remove the examples ``slots``; return their f by the model without them, and the number of events.
 
     The betas of the remaining examples sum to ``total``. The state is restored afterwards. ``model`` (n_slots + 1,)
     receives the coefficients and, as its last entry, b.
@@ -167,10 +168,10 @@ def leave_by_paths(
     models: Floats | None = None,
     starts: Ints | None = None,
 ) -> tuple[Floats, int]:
-    """Return f of each example of ``indices`` by the model without it, (m,), and the number of events of all paths.
+    """Return f of each of ``indices`` by the model without the example, (m,), and the number of events of all paths.
 
-    Compiled code removes one group of examples after the other; groups for which a kernel row is missing or a tie must
-    be spread are removed by ``decisions_without``.
+    Compiled code removes one group of examples after the other. If a group needs a kernel row that is not cached, or a
+    tie must be spread, ``decisions_without`` removes the group.
 
     Parameters
     ----------
@@ -214,9 +215,10 @@ def leave_by_paths(
 
 
 def leave_at_hand(state: PathState, indices: Ints) -> Floats:
-    """Return f of each example of ``indices`` by the model without it, (m,), by paths from the optimum of a classifier.
+    """Return f of each example of ``indices`` by the model without the example, (m,); for classifiers.
 
-    The state is not changed, and no kernel row is computed. NaN stands for an example whose path needs another row.
+    The paths start from the optimum of the state. The state is not changed, and no kernel row is computed. The result
+    is NaN for an example with a path that needs a kernel row that is not cached.
     """
     own = sharing_copy(state, SPARE)
     solving, size, n = Solve(own), int(state.factor.size[0]), state.n_slots
@@ -256,8 +258,9 @@ def _leave_portion(
 ) -> int:
     """Remove one group of examples after the other from the same optimum; return the number of events.
 
-    ``decisions`` gets f of each, and stays NaN if ``solve`` needs help. ``R`` is the factor at that optimum. ``models``
-    (k, n + 1) receives the models without one group each, unless it is (k, 0).
+    ``decisions`` receives f of each removed example, or stays NaN where ``solve`` needs its caller. ``R`` is the factor
+    at the optimum from which all paths start. ``models`` (k, n + 1) receives the models without one group each, unless
+    it is (k, 0).
     """
     events, now, rows = 0, s.now[0], np.empty(s.leave.size, np.int64)
     b, kappa, since, heaviest, drift = now.b, now.kappa, now.since, now.heaviest, now.drift

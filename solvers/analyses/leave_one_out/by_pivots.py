@@ -1,8 +1,8 @@
 """Leave-one-out by block pivots on one tableau of an optimum (see ``pivots``).
 
 Columns of the tableau are computed by matrix products, first for the examples to remove, then for examples that change
-sides. For each result the change of f is compared with the change of the betas. If the two disagree, or if too many
-examples change sides, the example is removed by the ordinary path instead.
+sides. For each result, the change of f is compared with the change that follows from the betas. If the two changes of f
+disagree, or if too many examples change sides, the example is removed by the ordinary path instead.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ class ModelChanges:
         return replace(self, free=place_of[self.free], places=place_of[self.places])
 
     def decide(self, values: Floats) -> Floats:
-        """Return by how much the decisions of the m models on r rows differ, (m, r), given the kernel values (r, n)."""
+        """Return how much the m models change the decisions on r rows, (m, r), given the kernel values (r, n)."""
         from scipy.sparse import csr_array  # imported on first use, so that a start does not wait for it
 
         rest = csr_array((self.of_others, self.places, self.starts), shape=(self.of_b.size, values.shape[1]))
@@ -114,7 +114,7 @@ def leave_by_pivots(state: PathState, indices: Ints, look: Callable[[], object])
 
 
 def _in_order(state: PathState, free: Ints, indices: Ints) -> tuple[Ints, Ints]:
-    """Sort the free slots by distance from a limit, nearest first, and other relevant slots, nearest last."""
+    """Return the free slots by ascending distance from a limit, and other relevant slots by descending distance."""
     e, n = state.examples, state.n_slots
     counts = (e.n_kinks[:n] > 0) & np.any(e.levels[:n] != 0.0, axis=1) | (e.beta[:n] != 0.0)
     counts[indices] = True
@@ -144,7 +144,7 @@ def _waiting(places: Ints, change: Floats) -> Leaving:
 
 
 def _of_others(tableau: Tableau, leaving: Leaving, good: Bools) -> tuple[Ints, Ints, Floats, Floats]:
-    """Return how many bound betas changed in each of m removals, their slots and changes, and the changes of b."""
+    """Return, for m removals, how many bound betas each changes, their slots and changes, and the changes of b."""
     is_member = np.arange(MOST_CHANGED + 1) < np.where(good, leaving.n_members, 0)[:, None]
     is_member &= leaving.members < tableau.n_others
     slots = tableau.order[leaving.members[is_member]]

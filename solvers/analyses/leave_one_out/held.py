@@ -1,9 +1,9 @@
-"""Leave-one-out margins of a classifier's window, which may begin from those of an earlier window.
+"""Leave-one-out margins of a classifier's window, computed from those of an earlier window if there are any.
 
-The margin of an example is the decision for its label against another class. Without the example it is less, by its
-*own part*. After an update, the decisions are those of now, and own parts are kept: a path is followed only for an
-example that has no own part yet, and enough influence to be in doubt without it. An own part shrinks with the
-coefficient, as both reach 0 together.
+The margin of an example is the decision for its label against another class. In a model without the example the margin
+is smaller; the difference is the example's *own part*. After an update, all decisions are new, but own parts are kept.
+A path is followed only for an example without an own part that has enough influence on the model to put its label in
+doubt. An own part shrinks with the coefficient, as both reach 0 together.
 """
 
 from __future__ import annotations
@@ -32,9 +32,9 @@ RENEWED = 0.5  #: share of a problem's examples with influence beyond which all 
 
 @dataclass(frozen=True)
 class OwnParts:
-    """The own parts of a window's examples, with what shows whether an example is still the same.
+    """The own parts of a window's examples, with data that show whether an example is unchanged.
 
-    Columns of (n, n_classes - 1) are for the other classes in order.
+    The columns of arrays (n, n_classes - 1) are for the other classes, in order.
     """
 
     kernel: Kernel
@@ -55,7 +55,7 @@ class OwnParts:
 
 
 class ClassPair(NamedTuple):
-    """The examples of two classes in a window: their ``places``, the first class's first, and columns of margins."""
+    """The examples of two classes: ``places`` in the window, those of the first class first, and columns of margins."""
 
     places: Ints
     columns: Ints
@@ -64,7 +64,7 @@ class ClassPair(NamedTuple):
 
 
 def _problems(view: View, places: Ints) -> Iterator[ClassPair]:
-    """Yield the problem of each pair of classes that both have examples."""
+    """Yield the problem of each pair of classes, if both classes have examples."""
     arrays = dict[str, Any]()
     for a, b in view.both_there or [(0, 1)]:
         both = np.flatnonzero((places == a) | (places == b))
@@ -76,13 +76,14 @@ def _problems(view: View, places: Ints) -> Iterator[ClassPair]:
 def held_margins(
     view: View, places: Ints, keys: list[Key], before: OwnParts | None, tell: Callable[[int, int], None]
 ) -> tuple[Floats, Ints, OwnParts | None]:
-    """Return margins without each example, (n, n_classes - 1), and their ages and own parts.
+    """Return the margin of each example in the model without it, (n, n_classes - 1), and the ages and own parts.
 
-    The age (n,) is that of the oldest own part, in rankings; it is -1 if no path was followed, as none can put the
-    label in doubt.
+    The age (n,) of an example is the number of rankings since its oldest own part was computed. An age of -1 means that
+    no path was followed, because none could put the label in doubt.
 
     The losses of an example must not depend on which examples the window holds, and each pair of classes must have a
-    free example. Own parts are None for a kernel of which features do not tell whether two examples are the same.
+    free example. Own parts are None if features do not show whether two examples are the same, as for a precomputed
+    kernel.
     """
     n, n_classes, classes = places.size, len(view.labels), np.asarray(view.model.classes_)  # type: ignore[attr-defined]
     shape = n, n_classes - 1
@@ -127,10 +128,10 @@ def held_margins(
 
 
 def _most_own(view: View) -> float:
-    """Return the largest own part of an example, per unit of its coefficient.
+    """Return an upper bound of an example's own part, per unit of the example's coefficient.
 
-    That is a squared distance in the kernel's space to the free examples [Vapnik & Chapelle 2000], or without an
-    intercept to the origin.
+    An own part is a squared distance in the kernel's feature space: from the free examples [Vapnik & Chapelle 2000], or
+    without an intercept from the origin.
     """
     if view.window.kernel.is_of_distances:
         return 2.0

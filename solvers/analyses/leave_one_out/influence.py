@@ -1,7 +1,7 @@
 """Exact decisions on any rows by the models that lack one example of the window each.
 
-Removing an example without a coefficient changes no decision. The models without one of the other examples each are
-those of ``leave_one_out.models_without``.
+Removing an example without a coefficient changes no decision. For all other examples the models are those of
+``leave_one_out.models_without``.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from livesvm.solvers.validation import Key
 
 @dataclass(frozen=True)
 class Influences:
-    """Decisions of rows by a model, and by the models without one of its examples.
+    """Decisions on rows by a model, and by each model that lacks one example of the window.
 
     Attributes
     ----------

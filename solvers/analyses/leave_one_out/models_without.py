@@ -42,7 +42,7 @@ class _Standing(NamedTuple):
 
 
 class OfPair(NamedTuple):
-    """A pair of classes within a model of several: what paths without an example read of a view."""
+    """One pair of classes of a model with several: the part of a view that paths without an example read."""
 
     of: View
     arrays: dict[str, Any]  #: of the model, once a pair has been copied
@@ -152,7 +152,7 @@ class _Models(NamedTuple):
 
     @property
     def products(self) -> int:
-        """The work of all decisions on a row: the number of products, and of results to write."""
+        """The work of all decisions on a row: the number of products, and the number of results."""
         of_changes = sum(one.of_free.size + one.of_others.size + one.of_b.size for _, one in self.changes)
         return int(self.rows.size + of_changes + self.which.size)
 
@@ -186,7 +186,7 @@ class ModelsWithout:
 
     @one_blas_thread()
     def decisions(self, X: Features, places: Ints | None = None) -> Floats:
-        """Return the decisions on ``X`` of the models that lack one example each, of all or of those at ``places``.
+        """Return the decisions on ``X`` of the models without each example, or without each one at ``places``.
 
         Parameters
         ----------
@@ -255,7 +255,7 @@ def checked(model: LiveEstimator) -> View:
 
 
 def leave_each(view: View, members: Ints, tell: Tell, *, is_kept: bool) -> tuple[Floats, int, list[_Part]]:
-    """Remove each example of ``members`` alone; if the losses depend on the whole window, remove every example alone.
+    """Remove each example of ``members`` separately, or every example if the losses depend on the whole window.
 
     Returns the decisions on the removed examples, (n,) or (n, n_pairs), the number of events, and the models if
     ``is_kept``.
@@ -277,7 +277,7 @@ def leave_each(view: View, members: Ints, tell: Tell, *, is_kept: bool) -> tuple
 
 
 def of_pair(view: View, two: Two, members: Ints, arrays: dict[str, Any]) -> OfPair:
-    """Return a pair of classes of a view; ``members`` are its places in the window, and ``arrays`` common to pairs."""
+    """Return a pair of classes; ``members`` are its places in the window, and all pairs share the dict ``arrays``."""
     window = cast(Any, view.window)
     pair = window.pairs[two]
     return OfPair(view, arrays, two, pair.state, _Standing(pair.slot[window.slots[members]], window.weights[members]))
@@ -286,8 +286,8 @@ def of_pair(view: View, two: Two, members: Ints, arrays: dict[str, Any]) -> OfPa
 def left_alone(view: View | OfPair, members: Ints, tell: Tell) -> Floats:
     """Return each example's leave-one-out decision, (m,); ``members`` (m,) are places in the view's window.
 
-    The losses of the examples must not depend on which examples the window holds. Few examples leave by paths that use
-    the kernel rows at hand. A model is copied only if another path must be followed.
+    The losses of the examples must not depend on which examples the window holds. If there are few examples, they are
+    removed along paths that use cached kernel rows only. The model is copied only if a path needs other kernel rows.
     """
     state, found = view.state, np.full(members.size, np.nan)
     if members.size <= AT_HAND and state.is_prepared and state.n_free:
@@ -301,11 +301,11 @@ def left_alone(view: View | OfPair, members: Ints, tell: Tell) -> Floats:
 
 
 def _leave_kind_by_kind(copy: View, parts: list[_Part], tell: Tell) -> int:
-    """Remove each example of a private copy alone, for losses that depend on the examples in the window.
+    """Remove each example of a private copy separately, for losses that depend on the examples in the window.
 
-    The losses depend only on the number of examples of each kind, such as a class. So for each kind one path leads to
-    the losses that all other examples have after any example of the kind is removed; from there each example of the
-    kind is removed alone.
+    The losses depend only on the number of examples of each kind, such as a class. After any example of a kind is
+    removed, all others have the same losses. So one path for each kind leads to the losses after a removal, and each
+    example of the kind is removed from there.
     """
     n, kinds = copy.model.n_window_, copy.kinds
     names, counts = np.unique(kinds, return_counts=True)
@@ -350,7 +350,7 @@ def _after(tell: Tell, before: int, total: int) -> Tell:
 
 
 def _may_be_missed(view: View | OfPair, slots: Ints) -> Bools:
-    """Return a mask (m,) that is true for each example of ``slots`` (m,) without which the model may be another one."""
+    """Return a mask (m,) of the examples ``slots`` (m,) that may affect the model: removing others changes nothing."""
     state, e = view.state, view.state.examples
     if view.total_of(1.0) or (state.intercept and state.n_free == 0):  # b depends on the others too
         return np.ones(slots.size, dtype=bool)

@@ -1,10 +1,10 @@
 """Removal of one example from an optimum, by block pivots on the tableau of that optimum [Júdice & Pires 1994].
 
-Of each example one of beta and f *rests* and the other *follows*, see ``tableau``. All examples with a following
-quantity that ends beyond a limit change sides in one round: that quantity then rests at the limit, and a linear system
-of all examples that have changed sides gives the other quantity. If such rounds do not reduce the number of wrong
-examples, only the last wrong example changes sides in each round, which is certain to end [Murty 1974]. The time of a
-round is proportional to the number of examples times the number of changes.
+For each example, one of beta and f *rests* and the other *follows*, see ``tableau``. In one round, all examples with a
+following quantity that ends beyond a limit change sides. After an example has changed sides, this quantity rests at the
+limit; a linear system of all such examples gives the other quantity. If the number of wrong examples does not fall,
+only the last wrong example changes sides in each further round; such rounds are certain to end [Murty 1974]. The time
+of a round is proportional to the number of examples times the number of changes.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ OTHERS, INTERCEPT, FIRST_NEAR, LAST_NEAR = range(4)  # entries of the numbers of
 
 @by_reference
 class Sides(NamedTuple):
-    """State of all examples by tableau position: first bound ones, which move in f, then free ones, in beta."""
+    """The state of all examples, by tableau position: f of bound examples, then beta of free ones."""
 
     follows: Floats  #: (N,) the following quantity
     low: Floats  #: (N,) its limits
@@ -81,7 +81,7 @@ class PivotWork(NamedTuple):
 
 @compiled_allocating
 def leave_each(s: Sides, columns: Columns, leaving: Leaving, tol_f: float, tol_beta: float) -> None:
-    """Continue the removal of each waiting example alone; mark missing columns that it needs as wanted."""
+    """Continue the removal of each waiting example separately; mark columns that are needed but missing as wanted."""
     n = s.low.size
     work = PivotWork(
         np.empty(n),
@@ -108,7 +108,7 @@ def leave_each(s: Sides, columns: Columns, leaving: Leaving, tol_f: float, tol_b
 
 @compiled
 def leave(s: Sides, columns: Columns, w: PivotWork, i: int, leaving: Leaving) -> None:
-    """Search for the optimum without example ``i`` of ``leaving``, from where an earlier search for it has stopped."""
+    """Search for the optimum without example ``i`` of ``leaving``, from where the earlier search for it stopped."""
     count = leaving.n_members[i]
     for a in range(count):
         w.members[a] = leaving.members[i, a]
@@ -342,7 +342,7 @@ def note(s: Sides, columns: Columns, w: PivotWork, i: int, leaving: Leaving, tol
 
 @compiled
 def agrees(s: Sides, columns: Columns, w: PivotWork, i: int, count: int, leaving: Leaving, tol_f: float) -> bool:
-    """Say whether the changes of f and of the betas agree, by randomly signed sums of errors in f of free examples."""
+    """Say whether the changes of f and betas agree: sums of errors of free f, with random signs, are near 0."""
     q, n = s.numbers[OTHERS], w.ends.size
     for z in range(columns.signs.shape[0]):
         signs, sketch, off = columns.signs[z], columns.sketch[z], 0.0

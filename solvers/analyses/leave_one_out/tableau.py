@@ -1,6 +1,6 @@
 """The tableau of an optimum: how betas and f follow from each other as long as no example changes sides.
 
-Of each example one quantity *rests* (f of a free example, beta of a bound one), and the other *follows*. The *column*
+For each example, one quantity *rests* (f of a free example, beta of a bound one), and the other *follows*. The *column*
 of an example holds the changes of all following quantities per unit change of its resting quantity [Ong et al., eq.
 30-34].
 
@@ -126,7 +126,7 @@ class Tableau:
         return f + state.b
 
     def make_leaving(self, places: Ints) -> None:
-        """Compute the columns of the next examples to remove, if needed in place of the columns of earlier ones."""
+        """Compute the columns of the next examples to remove; if space is short, replace those of earlier examples."""
         column_of = self.columns.column_of
         if self._kept:
             column_of[(column_of >= 0) & (column_of < self._kept)] = -1
@@ -184,12 +184,11 @@ class Tableau:
         return self._state.kernel.matrix(self._state.features(self.order[places]), self._XT, self.n_others)
 
     def _write(self, out: slice, made: Floats, pulls: Floats) -> None:
-        """Write columns of the tableau from ``made`` (m, F + 1), which has the columns' effects on the F free betas and
-        on b.
+        """Write columns of the tableau, given ``made`` (m, F + 1), their effects on the F free betas and on b.
 
-        The written columns do not include the kernel values of bound examples yet. If the effects do not balance
-        ``pulls`` (m, F + 1), the change of f of the free examples per unit, one step of iterative refinement improves
-        the effects.
+        The written columns do not include the kernel values of bound examples yet. ``pulls`` (m, F + 1) is the change
+        of f of the free examples per unit, which the effects must balance. Effects that do not balance are improved by
+        one step of iterative refinement.
         """
         q, columns = self.n_others, self.columns
         signs = np.append(columns.signs, np.zeros((SKETCHES, 1)), axis=1).T

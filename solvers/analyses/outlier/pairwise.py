@@ -1,8 +1,8 @@
 """The outlier paths of several classes: one path for each pair of classes, and one list of suspected labels.
 
 An example belongs to the pairs of its class with each other class. If the label of an example contradicts the examples
-of another class, it becomes an outlier on the path of that pair. The other class of the first such pair is the label
-that suits the example better.
+of another class, it becomes an outlier on the path of that pair. The label that suits an outlier better is the other
+class of the first pair in which it became an outlier.
 """
 
 from __future__ import annotations
@@ -70,7 +70,7 @@ class PairwiseOutlierPath:
 
     @property
     def start(self) -> float:
-        """The start of the path that begins first."""
+        """The parameter value at which the first of the paths starts."""
         starts = [path.start for path in self.pairs.values()]
         return min(starts) if self._any.grows else max(starts)
 
@@ -97,9 +97,9 @@ class PairwiseOutlierPath:
 
     @cached_property
     def suspects(self) -> list[Suspect]:
-        """Examples that are outliers of some pair at the end, in the order in which they first gave way.
+        """Examples that are outliers of some pair at the end, in the order in which they first became outliers.
 
-        Of examples that give way at the same value the worst come first, by the margins of their pairs.
+        Examples that become outliers at the same value are sorted by their margins in these pairs, the worst first.
         """
         sign = 1.0 if self._any.grows else -1.0
         found: dict[Key, list[tuple[float, float, int, float]]] = {}
@@ -127,7 +127,7 @@ class PairwiseOutlierPath:
 
     @at_a_value("dict\n    {pair of labels: live estimator}.")
     def at(self, value: float) -> dict[tuple[Any, Any], LiveEstimator]:
-        """Return the robust model of each pair at a value of the parameter: fitted and live copies."""
+        """Return the robust model of each pair at a value of the parameter, as fitted, live copies."""
         return {two: path.at(value) for two, path in self.pairs.items()}
 
     def validation_errors(self, X: ArrayLike, y: ArrayLike) -> tuple[Floats, Floats]:
@@ -210,7 +210,7 @@ def pairwise_outlier_path(
 ) -> PairwiseOutlierPath:
     """Follow the outlier path of each pair of classes in a window, from the convex optimum of the pair.
 
-    Parameters as of ``outlier_path``; the model is not changed.
+    The parameters are those of ``outlier_path``; the model is not changed.
 
     Raises
     ------

@@ -41,7 +41,7 @@ def outlier_path(
 ) -> OutlierPath:
     """Follow the outlier path of a model's window from its convex optimum.
 
-    Parameters are those of the models' method of this name; ``progress`` counts thousandths.
+    The parameters are those of the models' method ``outlier_path``; ``progress`` receives thousandths.
 
     Raises
     ------

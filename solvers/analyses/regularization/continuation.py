@@ -1,4 +1,4 @@
-"""Computation of a regularization path on a private copy of a model, in legs up and down from the model's value."""
+"""Computation of a regularization path on a private copy of a model, in parts (*legs*) up and down from its value."""
 
 from __future__ import annotations
 
@@ -194,5 +194,5 @@ class Walker:
         return Leg(start, end, *path)
 
     def tell(self, more: float = 0.0) -> None:
-        """Report the finished share of the path, to which the present leg adds ``more`` so far; may raise Cancelled."""
+        """Report the finished share of the path, including ``more`` from the present leg; may raise Cancelled."""
         self.teller(min(round((self.done + more) * STEPS), STEPS), STEPS)

@@ -1,6 +1,6 @@
 """Parts of a path without a free example: all examples are made bound, and b is set to the middle of its interval.
 
-On such a part any b of an interval is optimal. The compiled loop keeps its last b, and one example that is free at an
+On such a part any b of an interval is optimal. The compiled loop keeps the last b, and one example that is free at an
 end of its box; both depend on the history of the model. Here an example that is free at an end of its box counts as
 bound, so that breakpoints are at the beginning and the end of a part. Each end of the interval of b is the upper or
 lower envelope of straight lines. So the middle of the interval is piecewise linear, and segments are cut at its bends.
@@ -42,7 +42,7 @@ def centered(
 ) -> tuple[Ints, Segments, Changes]:
     """Return the path with all examples bound and b in the middle of its interval on all parts without a free example.
 
-    Segments are cut at the bends of this b. ``state`` is used for kernel rows only.
+    Segments are cut where this b bends. ``state`` is used for kernel rows only.
     """
     runs = _runs(start, segments, changes, tables)
     start, segments, changes = _bound(runs, start, segments, changes)
@@ -59,7 +59,7 @@ def centered(
 def _bound(
     runs: list[tuple[int, int, Ints]], start: Ints, segments: Segments, changes: Changes
 ) -> tuple[Ints, Segments, Changes]:
-    """Return the path with all examples bound on the given runs, and with their changes at both ends of each run."""
+    """Return the path with all examples bound on the given runs of segments, and changes at both ends of each run."""
     before = segments.changes_before  # of each segment
     begin, counts = start, before.copy()
     parts = [changes.part(slice(0, 0))]
@@ -104,7 +104,7 @@ def _between(start: Floats, end: Floats, tau: float) -> Floats:
 
 
 def _runs(start: Ints, segments: Segments, changes: Changes, tables: Tables) -> list[tuple[int, int, Ints]]:
-    """Return the runs of idle segments with constant pieces: the first and the last segment, and the pieces."""
+    """Return the runs of segments without a free example inside its box: first and last segment, and the pieces."""
     runs: list[tuple[int, int, Ints]] = []
     for i in np.flatnonzero(segments.idle).tolist():
         segment = places(start, changes, int(segments.changes_before[i]))
@@ -117,7 +117,7 @@ def _runs(start: Ints, segments: Segments, changes: Changes, tables: Tables) -> 
 
 
 def _pieces(segment: Ints, segments: Segments, i: int, tables: Tables) -> Ints:
-    """Return the piece of every example in segment ``i``; a free one at an end of its box gets the piece there."""
+    """Return the piece of every example in segment ``i``; for one free at an end of its box, the piece at this end."""
     piece = segment // 2
     pool = segments.pool(i)
     slots, beta = segments.slot[pool], 0.5 * (segments.start_beta[pool] + segments.end_beta[pool])

@@ -44,7 +44,7 @@ class ErrorCurve:
         return float(self.left[i] + share * (self.right[i] - self.left[i]))
 
     def best(self) -> Best:
-        """Return where the error is least: of several intervals the longest, by the ratio of its ends.
+        """Return the interval with the least error; of several such intervals the longest, by the ratio of its ends.
 
         Returns
         -------

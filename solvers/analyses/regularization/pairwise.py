@@ -32,7 +32,7 @@ OFTEN = 1024  # changes of sign between two looks at whether to stop
 
 
 class PairBreakpoints(NamedTuple):
-    """Every change of sides along the paths of all pairs, by ascending value of the parameter; m of them."""
+    """All m changes of sides along the paths of all pairs, by ascending value of the parameter."""
 
     value: Floats  #: (m,)
     example: Ints  #: (m,) index into the window's ``keys``
@@ -179,7 +179,7 @@ class PairwiseRegularizationPath(Optima):
 
 
 def _how_many(example: Ints, change: Ints, at_first: Ints) -> Ints:
-    """Return the number of examples with a count above 0, after each of m changes of counts, (m,).
+    """Return the number of examples with a count above 0, (m,), after each of m changes of the counts.
 
     Parameters
     ----------

@@ -1,7 +1,7 @@
 """The whole regularization path: the optimum for every value of a parameter, exact between its breakpoints.
 
 The parameter is C [Ong, Shao & Yang], epsilon of a regression, or nu of a one-class model. Kinks, levels and the sum of
-the coefficients are linear in each of the three, so the path can be tracked by ``parametric``. The path is computed in
+the coefficients are linear in each of these parameters, so ``parametric`` can track the path. The path is computed in
 legs, up and down from the model's value of the parameter; a leg spans at most a factor of ten, so that small values
 keep their digits. A path stores its linear segments and all changes of sides, so its memory grows with the number of
 events times that of free examples.
@@ -45,7 +45,7 @@ BLOCK = 512  # rows whose kernel values are held at once
 
 
 class Breakpoints(NamedTuple):
-    """Every change of sides along a path, by ascending value of the parameter; m of them.
+    """All m changes of sides along a path, by ascending value of the parameter.
 
     ``before`` and ``after`` are segments of the example (``segment`` of ``problem.state``) just below and above the
     value. An even segment means that the example is bound, an odd one that it is free, at the margin.

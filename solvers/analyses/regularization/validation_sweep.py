@@ -81,8 +81,8 @@ def sign_changes(p: Pieces, K: Floats, positive: Bools, boundary: float) -> tupl
 def residual_sums(p: Pieces, K: Floats, y: Floats, above: float, below: float) -> tuple[Floats, Floats]:
     """Return the sums of weighted absolute residuals by segment, and the points at which residuals change their sign.
 
-    See ``optima.from_residuals`` for both. ``above`` is the cost of a unit by which y is above f, ``below`` of one
-    below.
+    For the sums and the points see ``optima.from_residuals``. ``above`` is the cost per unit where y is above f, and
+    ``below`` where y is below f.
     """
     line, m = p.segments, K.shape[1]
     g, dg, g_end = np.zeros(m), np.zeros(m), np.zeros(m)

@@ -2,15 +2,17 @@
 
 For each encoding of the columns, the kernel widths with the largest evidence are found (see ``relevance``). For a
 regression the encoding with the largest evidence is chosen. The search for the largest evidence also finds the
-variances of f and of the noise, from which C and epsilon follow; C is that for Laplacian noise with the same deviation.
-Skewed targets are learnt as logarithms if the error of held-out examples, in units of y, is then less by more than its
-standard error.
+variances of f and of the noise, from which C and epsilon follow. C is chosen as for Laplacian noise with the same
+deviation. Skewed targets are learnt as logarithms if this reduces the error of held-out examples, in units of y, by
+more than its standard error.
+
 For a classifier, the encoding and C are chosen by cross-validation, along a path over C in each fold. The loss of
 held-out decisions is their log loss, after one sigmoid has turned them into probabilities [Platt 1999], plus twice the
 share of wrong labels. The log loss distinguishes settings that give the same labels; the share of wrong labels is what
-users want to be small. Of a model with components these folds are of its map, which is made for each gamma; if their
-number is "auto", it is chosen last, see ``rank``.
-Of positive and unlabelled examples only lam is chosen, by the estimated risk of held-out examples.
+users want to be small. For a model with components, the folds hold features mapped by its landmarks, which are chosen
+for each gamma. If the number of components is "auto", it is chosen last, see ``rank``.
+
+For positive and unlabelled examples only lam is chosen, by the estimated risk of held-out examples.
 """
 
 from __future__ import annotations
@@ -127,12 +129,12 @@ def choose(model: Any) -> TunedParameters:
 
 
 def given_rank(model: Any) -> int | None:
-    """Return the number of components by which the other parameters are chosen: None if it is "auto" itself."""
+    """Return the number of components with which the other parameters are chosen; None if the number is "auto"."""
     return None if isinstance(model.components, str) else model.components
 
 
 def _with_rank(model: Any, found: TunedParameters) -> TunedParameters:
-    """Return a choice with a number of components, if that is to be chosen."""
+    """Return the parameters ``found``, with a number of components if the number is "auto"."""
     if not isinstance(model.components, str):
         return found
     components, parameters = None, found.parameters
@@ -303,7 +305,7 @@ def _encoded(column: TableColumn, numbers: Encoding) -> TableColumn:
 
 
 class _Folds:
-    """Folds of a classifier's window, for each of which compiled code follows the path over C."""
+    """Folds of a classifier's window; in each fold compiled code follows the path over C."""
 
     def __init__(self, window: _TableWindow, which: Ints, judging: int) -> None:
         """Divide the examples ``which`` into folds, of which the first ``judging`` are held out in turn."""
@@ -432,7 +434,7 @@ def _of_values(window: _TableWindow) -> TunedParameters:
 
 
 def _most_evident(window: _TableWindow, kind: str) -> Parameters:
-    """Return the parameters of largest evidence for targets on a scale of this kind."""
+    """Return the parameters with the largest evidence for targets on the target scale ``kind``."""
     y = target_scale.learnt(kind, window.y)
     t = outputs_of(y, classes=False)
     rough, fine = spread_evenly(window.n, ROUGH), spread_evenly(window.n)
@@ -472,7 +474,7 @@ def _of_kinds(model: Any) -> TunedParameters:
 
 
 def choose_lam(folds: Folds, prior: float, n: int, present: float = LAM) -> TunedParameters:
-    """Return the lam of least risk on the folds of a window of ``n`` examples, where it is ``present`` now."""
+    """Return the lam with the least risk on the folds of a window of ``n`` examples; ``present`` is the lam in use."""
     started = time.thread_time()
     if min(folds.sizes) < FEWEST:
         return TunedParameters({"lam": LAM}, math.inf, math.inf, math.inf, n, 0.0)

@@ -1,4 +1,4 @@
-"""Folds: training and held-out examples, and the wrong labels of the latter at several values of C."""
+"""Folds: training and held-out examples, and the wrong labels of held-out examples at several values of C."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
-"""Choice of the number of landmarks of a kernel: none where exact updates are cheap, else by errors of folds.
+"""Choice of the number of landmarks of a kernel: none if exact updates are cheap, else by held-out errors.
 
-The time of an exact update grows with the square of the number of free examples, so that landmarks pay where there are
-many. How many examples are free in a large window follows from two smaller ones: their number grows as a power of the
-size of the window, which is small where the data have little noise.
+The time of an exact update grows with the square of the number of free examples, so landmarks pay off where many
+examples are free. The number of free examples grows as a power of the size of the window, and the power is small where
+the data have little noise. So the number of free examples in a large window is estimated from two smaller windows.
 """
 
 from __future__ import annotations
@@ -26,9 +26,9 @@ FOLDS = 3
 
 
 def choose_rank(model: Any, given: dict[str, Any], X: Floats, y: Any, weights: Floats) -> int | None:
-    """Return how many landmarks suit a model's window; None: the whole kernel.
+    """Return how many landmarks suit a model's window; None stands for the whole kernel.
 
-    If many examples are on the margin, the cheapest kernel is chosen of which the held-out error is at most one
+    If many examples are on the margin, the cheapest kernel is chosen, among those with a held-out error of at most one
     standard error above the least. The whole kernel is not tried if too many examples would be free.
 
     Parameters
@@ -60,9 +60,10 @@ def _errors(model: Any, X: Floats, y: Any, weights: Floats, parts: list[Split]) 
 
 
 def _free_of(model: Any, given: dict[str, Any], X: Floats, y: Any, weights: Floats) -> float:
-    """Return how many examples of a model's window would be free with the whole kernel, about.
+    """Estimate how many examples of a model's window would be free with the whole kernel.
 
-    With more than two classes this is the number in a single pair with which an update would take as long.
+    With more than two classes, the result is the size of one free block; an update of it takes as long as an update of
+    the free blocks of all pairs.
     """
     counts = []
     for size in SMALLER:

@@ -4,7 +4,7 @@ The targets are modelled as values of a Gaussian process with noise. The evidenc
 targets given the widths, has a closed form, and so has its gradient [Rasmussen & Williams 2006, section 5.4, "automatic
 relevance determination"]. L-BFGS finds the widths with the largest evidence. A log-normal prior keeps each width near
 the mean width, so that a small window does not reduce the relevant columns to a few. The support vector problem of the
-window is then solved exactly with these widths.
+window is solved exactly with the widths that were found.
 """
 
 from __future__ import annotations

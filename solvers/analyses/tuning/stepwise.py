@@ -60,7 +60,7 @@ class FoldWorkspace:
         self.scratch = aligned(1 << 20)
 
     def decisions(self, K: Floats, signs: Floats, costs: Floats, C: Floats, *, intercept: bool) -> Floats:
-        """Return f (p, m) of the m held-out rows for each C; NaN from the first C on that could not be reached.
+        """Return f (p, m) of the m held-out rows for each C; NaN from the first C that could not be reached.
 
         Parameters
         ----------
@@ -124,7 +124,7 @@ def _is_at_rest(w: Walk) -> bool:
 
 @compiled
 def _begin(w: Walk, steps: Steps) -> None:
-    """Set f and beta of every example to 0, and put it on the piece of its loss that contains f = 0."""
+    """Set f and beta of every example to 0, and put the example on the piece of its loss that contains f = 0."""
     e = w.examples
     clear(w.factor)
     for j in range(w.n):

@@ -94,9 +94,9 @@ def tune(
     """Return the best parameters of a fitted classifier or regressor for its window. The model stays as it is.
 
     The parameters with the least error are best. If consecutive values of C have the least error, the middle of the
-    longest such run is chosen; if several gammas have the least error, the gamma that was tried first, which is nearest
-    to the middle of the grid. Each training part is learnt with the model's other parameters, and the ``scale`` of
-    features is fitted to this part.
+    longest such run is chosen. If several gammas have the least error, the one that was tried first is chosen, which is
+    nearest to the middle of the grid. Each training part is learnt with the model's other parameters, and the ``scale``
+    of features is fitted to this part.
 
     Parameters
     ----------
@@ -160,7 +160,7 @@ def tune(
 
 
 def _values(view: View, low: float, high: float, judge: Judge) -> Floats:
-    """Return the values of C to try; for a regression by folds, which tries every C, the values that get errors."""
+    """Return the values of C to try; a regression by folds tries every C, and reports the errors at these values."""
     if view.shares_costs or judge == "leave_one_out":
         return np.geomspace(low, high, STEPS)
     if hasattr(view.model, "classes_"):
@@ -185,7 +185,7 @@ def _gammas(model: Any, given: Sequence[float] | None) -> list[float]:
 
 
 def _over(search: _Search, gammas: list[float], *, thin: bool) -> None:
-    """Try gammas from the middle of the grid outwards; if ``thin``, every second one, then neighbours of the best one.
+    """Try gammas from the middle of the grid outwards; if ``thin``, try every second one, then neighbours of the best.
 
     If ``thin``, no gamma beyond one that was given up is tried.
     """
@@ -210,7 +210,7 @@ def _over(search: _Search, gammas: list[float], *, thin: bool) -> None:
 
 @dataclass(frozen=True)
 class _Line:
-    """The error as a function of C at one gamma: a curve, or values on a grid, or only a bound of a gamma given up."""
+    """The error as a function of C at one gamma: a curve, or values on a grid, or a bound if the gamma was given up."""
 
     C: float
     error: float  #: there, the least
@@ -220,7 +220,7 @@ class _Line:
 
     @property
     def is_given_up(self) -> bool:
-        """Whether this gamma was given up before all folds were judged, because it cannot be the best."""
+        """Whether this gamma was given up, because it cannot be the best, before all folds were judged."""
         return self.curve is None and self.values is None
 
     def on(self, grid: Floats) -> Floats:
@@ -236,7 +236,7 @@ def _given_up(C: float, error: float, least: float) -> _Line:
 
 
 def _least(errors: Floats) -> int:
-    """Return the index of the least error; of equal ones the middle of the first longest run of consecutive indices."""
+    """Return the index of the least error; of several equal ones, the middle of their longest consecutive run."""
     least = np.flatnonzero(errors == errors.min())
     longest = max(np.split(least, np.flatnonzero(np.diff(least) > 1) + 1), key=len)
     return int(longest[(longest.size - 1) // 2])
@@ -334,10 +334,10 @@ class _Search:
     def _on_grid(self, gamma: float) -> _Line:
         """Follow C from value to value in each fold, and count the held-out examples with a wrong label.
 
-        The gamma is given up once the folds so far have more wrong labels than the best gamma has in all folds. It is
-        also given up once it has more wrong labels than the best gamma on the same examples, by more than chance
-        explains: a race [Maron and Moore 1994]. The margin for chance shrinks as fewer examples remain to be judged,
-        because little is lost between two gammas that are nearly as good.
+        The gamma is given up once the folds so far have more wrong labels than the best gamma has in all folds. A gamma
+        is also given up once it has more wrong labels than the best gamma on the same examples, by more than chance
+        explains, as in a race [Maron and Moore 1994]. The margin for chance shrinks towards the end, because the choice
+        between two nearly equal gammas matters little.
         """
         best = min(self.lines.values(), key=lambda line: line.error, default=None)
         total, seen = sum(judging.size for _, judging in self.parts), 0
