@@ -18,7 +18,7 @@ from livesvm.solvers.errors import InvalidInput
 
 SHOWN = 5
 """Rows that are shown."""
-LOOKED_AT, MOST_VALUES = 20_000, 50
+LOOKED_AT, MOST_VALUES = 10_000, 50
 """Rows by which different cells are counted, and how many different ones are listed."""
 _OPTION = re.compile(r"say --([a-z-]+)")
 _LABEL = re.compile(r"(?i)(y|target|label|class|outcome|churn(ed)?|left|default(ed)?|species|quality)")

@@ -347,6 +347,8 @@ def _fits(text: list[str], separator: str) -> float:
     kinds = [(cell, kind_of(cell)) for cell in body]
     if separator == " ":  # 10:30,7,yes is three cells, and 1,5 one
         kinds = [(cell, kind) for cell, kind in kinds if "," not in cell or kind == "number"]
+    if not body:
+        return 0.01
     read = sum(0 if any(one in cell for one in others) else worth[kind] for cell, kind in kinds)
     rare = 0.85 if separator == " " else 1.0  # texts and times hold blanks
     return rare * count / len(found[len(found) // 2 :]) * read / len(body)
