@@ -174,23 +174,23 @@ def _largest(
     path: Path, given: FileOptions, read: Callable[[Raw], InspectedTable], *, needs_times: bool = True
 ) -> InspectedTable:
     """Return the table of a file, or of several below each other the largest one with times; raises InvalidInput."""
-    raw = replace(raw_tables.opened(path, given), name=path.name)
-    may_have_more = raw.is_text and given.skip is None
-    lead = [line.partition(raw.separator)[0].strip('"') for line in raw.said.get("lines before the header") or ()]
-    refused = None
-    if not may_have_more or [*map(dialect.kind_of, lead)].count("time") < raw_tables.FEWEST_ROWS:
-        try:
+    raw, refused = None, None
+    try:
+        raw = replace(raw_tables.opened(path, given), name=path.name)
+        lead = [line.partition(raw.separator)[0].strip('"') for line in raw.said.get("lines before the header") or ()]
+        is_one = [*map(dialect.kind_of, lead)].count("time") < raw_tables.FEWEST_ROWS
+        if is_one or not raw.is_text or given.skip is not None:
             return read(raw)
-        except InvalidInput as error:
-            if not may_have_more or error.field != "rows":
-                raise
-            refused = error
+    except InvalidInput as error:
+        if error.field != "rows" or (raw is not None and not raw.is_text) or given.skip is not None:
+            raise
+        refused = error
     for one in raw_tables.tables_in(path, given):
         with suppress(InvalidInput):
             if ((found := read(replace(one, name=path.name))).times and found.targets) or not needs_times:
                 return found
-    if refused is not None:
-        raise refused
+    if refused is not None or raw is None:
+        raise refused or AssertionError
     return read(raw)
 
 
@@ -426,7 +426,7 @@ class _Reader:
             if not self.of_examples:
                 return []
         found = file_times.find(few, name, alone=alone)
-        return found or (file_times.find(few[:-SUMMARY], name, alone=alone) if len(cells) < 70 else [])
+        return found or (file_times.find(cells[:-SUMMARY], name, alone=alone) if len(cells) < 70 else [])
 
     def _periods(self, parts: tuple[int, ...]) -> list[TimeFormat]:
         """Return the formats of days with 48 or 96 numbered periods, as in electricity settlement data; else none."""
@@ -611,7 +611,10 @@ class _Reader:
         if len(formats) > 1 and not self.of_examples and (even := self._even(parts, formats)) is not None:
             self.said["chosen by even steps"] = f"{even.name}; --time-format takes another"
             return even
-        if len(formats) > 1 and len(dots := [one for one in formats if not one.name.startswith("%m.%d.")]) == 1:
+        if (
+            len(formats) > 1
+            and len(dots := [one for one in formats if not one.name.startswith(("%m.%d.", "%y.%m."))]) == 1
+        ):
             self.said["chosen as the day is first between points"] = f"{dots[0].name}; --time-format takes another"
             return dots[0]
         if len(formats) != 1:

@@ -227,7 +227,7 @@ def rows(path: Path, dialect: Dialect) -> Iterator[Line]:
         if not any(cells):
             is_new = True
         elif (cells[own:] if own else cells) != again:
-            if is_new and len(cells) > 1 and {"text"} == {*map(kind_of, cells)} - {"missing"}:
+            if is_new and is_header(cells):
                 raise InvalidInput(f"begins another table, with {cells[0][:32]!r}; say --skip", field="rows")
             is_new = False
             if len(cells) > dialect.width:
@@ -249,6 +249,12 @@ def _cells(text: Iterable[str], separator: str) -> Iterator[Line]:
         yield from reader
     except csv.Error as error:
         raise Malformed(f"is no table: {error} (line {reader.line_num})", field="body") from error
+
+
+def is_header(cells: Line) -> bool:
+    """Return whether cells are words alone, two or more."""
+    kinds = Counter(map(kind_of, cells))
+    return kinds["text"] > 1 and kinds["text"] + kinds["missing"] == len(cells)
 
 
 def _is_comment(line: str) -> bool:
