@@ -1069,6 +1069,9 @@ class _Reader:
         self.every, off, gaps = align.interval_of(*own[0])
         grids = [one for one in of_each if one is not None]
         self.grid = max(grids, key=lambda one: (one[1].approximate_seconds(), one[0]), default=None)
+        if self.grid is None and not off and self._has_other_intervals_later():
+            self.grid = "nearest", self.every
+            self.said["later intervals"] = f"are not all multiples of {self.every}"
         shown = f"{self.grid[1] if self.grid and self.grid[0] == 'nearest' else self.every}"
         if not off and len(held) == 1 and len(rising[0]) > ENOUGH:
             found.every = f"{self.every}"
@@ -1092,6 +1095,21 @@ class _Reader:
                 self.order = self.order or ("none" if self.count <= SORTED else "")
             said = "; say --zone if the clock goes back there, as in autumn" if may_go_back else ""
             self.said["times that come twice"] = f"{sum(counts.values()) - len(counts)}{said}"
+
+
+    def _has_other_intervals_later(self) -> bool:
+        """Return whether times behind the first rows, of which some from each block are known, are off the interval."""
+        columns = [column[KEPT:] for column in self.columns]
+        parts, names = (zip(*(columns[at] for at in some), strict=True) for some in (self.parts, self.series))
+        newest, every = dict[Any, float](), self.every
+        seconds = self._seconds([*map(file_times.joined, parts)])
+        assert every is not None
+        for when, name in zip(seconds, names if self.series else repeat(()), strict=False):
+            step = abs(every.between(newest.get(name, when), when))
+            if abs(step - round(step)) > interval.OFF:
+                return True
+            newest[name] = when
+        return False
 
 
 def _by_instant(rows: Callable[[], Iterator[Line]], at: int, zone: str) -> Iterator[Line]:
