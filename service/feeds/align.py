@@ -132,10 +132,11 @@ def grid_of(times: Sequence[float], of_target: Sequence[float]) -> tuple[Align, 
     every, off, _ = interval_of(times, of_target)
     counted = sum(round(every.between(one, other)) for one, other in pairwise(times))
     drift = abs(every.between(times[0], times[-1]) - counted)
-    if not off and (every.months or every.seconds < FINE or drift < interval.OFF):
-        return None
     gaps = sorted(other - one for one, other in pairwise(of_target))
     median = gaps[len(gaps) // 2]
+    are_events = not every.months and median > LONG * every.seconds  # at any second, of which some have neighbours
+    if not off and not are_events and (every.months or every.seconds < FINE or drift < interval.OFF):
+        return None
     around = [gap for gap in gaps if 0.5 * median <= gap <= 1.5 * median]
     usual = math.fsum(around) / len(around)
     near = min(GRIDS, key=lambda grid: abs(math.log(grid.approximate_seconds() / usual)))

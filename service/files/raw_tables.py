@@ -18,7 +18,6 @@ from typing import Any
 from livesvm.service.errors import ServiceError
 from livesvm.service.files import dialect, documents, parquet
 from livesvm.service.files.dialect import FileOptions, Line
-from livesvm.service.files.encodings import encoding_of
 from livesvm.solvers.errors import InvalidInput
 
 MEMORY_MB = 512
@@ -112,7 +111,7 @@ def tables_in(path: Path, given: FileOptions) -> Iterator[Raw]:
     If the same lines stand above each, all of them may be one table, which is the first.
     """
     with dialect.unpacked(path, given.member) as file:
-        encoding = given.encoding or encoding_of(file.read(dialect.HEAD))
+        encoding = given.encoding or dialect.encoding_throughout(file, file.read(dialect.HEAD))[0]
     lines = partial(dialect.lines, path, encoding, given.member)
     counts = Counter(one for line in lines() for one in ",;\t|" if one in line)
     separator = given.separator or max(counts, key=counts.__getitem__, default=",")
