@@ -45,8 +45,10 @@ CLOSE = 1.08
 """Largest ratio of a usual gap and the interval of the clock that it means: 28 or 32 minutes are half an hour."""
 CLOSED = 0.1
 """Least share of a grid that is closed, and the largest share of readings at an hour of the week that is."""
-LONG = 8.0
-"""Gaps longer than so many usual ones are nights and outages, in which no readings are due."""
+LONG, NIGHT = 8.0, 3 * 3600.0
+"""Gaps longer than so many usual ones, and than so many seconds, are nights and outages: no readings are due there."""
+SPARSE = 0.25
+"""Share of a grid that must have readings to give each the nearest time; fewer come in bursts."""
 FIRST, PACE = 1000, 100
 """Times that show the interval, and the fewest that show that it changes."""
 CHANGED, STEADY = 1.5, 0.8
@@ -155,25 +157,28 @@ def grid_of(times: Times, of_target: Times) -> tuple[Align, Every] | None:
     """
     every, off, _ = interval_of(times, of_target)
     drift = abs(every.between(times[0], times[-1]) - np.sum(np.round(every.steps(times))))
-    if not off and (every.months or every.seconds < FINE or drift < interval.OFF):
-        return None
     whole, of_target = of_target, steady(of_target)
     gaps = np.sort(np.diff(of_target))
     median = gaps[len(gaps) // 2]
+    are_events = not every.months and median > LONG * every.seconds  # at any second, of which some have neighbours
+    if not off and not are_events and (every.months or every.seconds < FINE or drift < interval.OFF):
+        return None
     usual = float(np.mean(gaps[(gaps >= 0.5 * median) & (gaps <= 1.5 * median)]))
     near = min(GRIDS, key=lambda grid: abs(math.log(grid.approximate_seconds() / usual)))
     is_near = 1 / CLOSE <= near.approximate_seconds() / usual <= CLOSE
+    closed = gaps[gaps > max(LONG * median, NIGHT)]
+    is_open = of_target[-1] - of_target[0] - closed.sum()
     for grid in (near, every)[not is_near :]:
         steps = grid.steps(of_target)
-        if np.sum((abs(steps - np.round(steps)) <= interval.OFF) & (steps > 0.5)) >= 0.8 * len(steps):
+        is_filled = len(of_target) >= SPARSE * is_open / grid.approximate_seconds()
+        if is_filled and np.sum((abs(steps - np.round(steps)) <= interval.OFF) & (steps > 0.5)) >= 0.8 * len(steps):
             methods: tuple[Align, Align] = ("nearest", "mean")  # readings at half past the grid are nearest to two
             how = max(methods, key=lambda one: len(np.unique(grid_times(of_target, grid, one))))
             is_lossy = len(np.unique(grid_times(whole, grid, how))) < (1 - LOST) * len(whole)
             return "mean" if is_lossy else how, grid
-    closed = gaps[gaps > LONG * median]
     for grid in GRIDS:
         length = grid.approximate_seconds()
-        count = (of_target[-1] - of_target[0] - closed.sum()) / length + np.sum(closed > length)
+        count = is_open / length + np.sum(closed > length)
         if len(of_target) >= FILLED * count and len(np.unique(grid.floors(of_target))) >= FILLED * count:
             return "mean", grid
     return "mean", GRIDS[-1]

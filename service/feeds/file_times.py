@@ -34,8 +34,8 @@ _DATES = (
     "%Y. %m. %d.", "%m/%Y", "%m.%Y", "%b %d %H:%M:%S %Y",
 )  # fmt: skip
 _CLOCKS = (
-    "%H:%M", "%H%M", "%H:%M:%S", "%H:%M:%S.%f", "%I:%M %p", "%I:%M:%S %p", "%I:%M%p", "%I %p", "%I-%p", "%I:%M:%S%p", "%H", "%H %M", "%H %M %S", "%H.%M",
-    "%H%M%S", "%H.%M.%S",
+    "%H:%M", "%H%M", "%H:%M:%S", "%H:%M:%S.%f", "%I:%M %p", "%I:%M:%S %p", "%I:%M%p", "%I %p", "%H", "%H %M", "%H.%M",
+    "%I-%p", "%I:%M:%S%p", "%H %M %S", "%H%M%S", "%H.%M.%S",
 )  # fmt: skip
 _JOINS = (" ", "T", ", ", ":", "-")
 _OFFSETS = {
@@ -244,7 +244,7 @@ def find(cells: Sequence[str], name: str, *, alone: bool = False) -> list[TimeFo
 
 
 def mixed(cells: Sequence[str], name: str) -> list[TimeFormat]:
-    """Return the formats that read cells of several shapes, with the parts of dates in one order; none for one shape."""
+    """Return the formats that read cells of several shapes, with dates in one order; none for a single shape."""
     shapes = dict[str, list[str]]()
     for cell in cells:
         shapes.setdefault(_shape(_begin(cell)), []).append(cell)
@@ -584,7 +584,7 @@ def _begin(cell: str) -> str:
     begin, _, end = cell.partition("/")
     if _ISO.match(begin) and _ISO.match(end):
         return begin
-    first, dash, second = cell.strip().partition(" - ")
+    first, dash, second = cell.strip().replace(" to ", " - ").partition(" - ")
     first = first if dash and ":" in first and ":" in second else cell.strip()
     if first[-1:] in "aApP" and ":" in first:  # of 12:30a
         first += "m"

@@ -48,7 +48,7 @@ EACH = 20
 DAY = 86_400.0
 SORTED, MOST_TIMES = 200_000, 2**24
 """Most rows that are put in order in memory, and most times that are looked at."""
-IMPOSSIBLE, MANY_EMPTY = 0.05, 0.2
+IMPOSSIBLE, MANY_EMPTY = 0.1, 0.2
 """Largest share of times that may be no times, and of empty cells of a target of which times without it matter."""
 BACK, AUTUMN = 2 * 3600.0, (4, 10, 11)
 """Seconds by which local times fall back at most without being out of order, and the months in which clocks do so."""
@@ -62,8 +62,10 @@ _SERIES = re.compile(
     r"(?i)(series|name|id|key|sensor|meter|station|entity_id|site|item|store|symbol|metric|_field|.*_id)"
 )
 _CLOCK = re.compile(r"\d{1,2}[:.]\d\d([:.]\d\d(\.\d+)?)?( ?[AaPp][Mm]?|\s?[-–]\s?\d{1,2}:\d\d.*)?|\d\d\s?[-–]\s?\d\d")  # noqa: RUF001
-_CLOCKS = ("hour", "hr", "he", "hourending", "hrend", "hourbeginning", "stunde", "uhrzeit", "time", "hhmm", "clock")
-_CLOCKS += ("heure", "hora", "ora", "uur")
+_CLOCKS = (
+    *("hour", "hr", "he", "hourending", "hrend", "hourbeginning", "time", "hhmm", "clock", "stunde", "uhrzeit"),
+    *("heure", "hora", "ora", "uur"),
+)
 _YEAR = re.compile(r"(1[6-9]|2[01])\d\d")
 _PACKED_CLOCK = re.compile(r"([01]\d|2[0-4])[0-5]\d( ?(UTC|GMT|Z))?")
 _PERIODS = re.compile(r"(?i)(settlement[ _]?)?period|sp|settlementperiod|intervall?|zeitintervall")
@@ -182,24 +184,31 @@ def _largest(
     path: Path, given: FileOptions, read: Callable[[Raw], InspectedTable], *, needs_times: bool = True
 ) -> InspectedTable:
     """Return the table of a file, or of several below each other the largest one with times; raises InvalidInput."""
-    raw = replace(raw_tables.opened(path, given), name=path.name)
-    may_have_more = raw.is_text and given.skip is None
-    lead = [line.partition(raw.separator)[0].strip('"') for line in raw.said.get("lines before the header") or ()]
-    refused = None
-    if not may_have_more or [*map(dialect.kind_of, lead)].count("time") < raw_tables.FEWEST_ROWS:
-        try:
-            return read(raw)
-        except InvalidInput as error:
-            if not may_have_more or error.field != "rows":
-                raise
-            refused = error
-    for one in raw_tables.tables_in(path, given):
+    raw = None
+    try:
+        raw = replace(raw_tables.opened(path, given), name=path.name)
+        lead = [line.partition(raw.separator)[0].strip('"') for line in raw.said.get("lines before the header") or ()]
+        if raw.is_text and given.skip is None and [*map(dialect.kind_of, lead)].count("time") >= raw_tables.FEWEST_ROWS:
+            return _one_of_several(path, given, read, needs_times) or read(raw)
+        return read(raw)
+    except InvalidInput as error:
+        may_have_more = (raw is None or raw.is_text) and given.skip is None and error.field == "rows"
+        found = _one_of_several(path, given, read, needs_times) if may_have_more else None
+        if found is None:
+            raise
+        return found
+
+
+def _one_of_several(
+    path: Path, given: FileOptions, read: Callable[[Raw], InspectedTable], needs_times: bool
+) -> InspectedTable | None:
+    """Return the largest table of several that can be read, and has times if that is needed; None if there is none."""
+    for raw in raw_tables.tables_in(path, given):
         with suppress(InvalidInput):
-            if ((found := read(replace(one, name=path.name))).times and found.targets) or not needs_times:
+            found = read(replace(raw, name=path.name))
+            if (found.times and found.targets) or not needs_times:
                 return found
-    if refused is not None:
-        raise refused
-    return read(raw)
+    return None
 
 
 @contextmanager
@@ -441,7 +450,7 @@ class _Reader:
             if not self.of_examples:
                 return []
         found = file_times.find(few, name, alone=alone)
-        return found or (file_times.find(few[:-SUMMARY], name, alone=alone) if len(cells) < 70 else [])
+        return found or (file_times.find(cells[:-SUMMARY], name, alone=alone) if len(cells) < 70 else [])
 
     def _periods(self, parts: tuple[int, ...]) -> list[TimeFormat]:
         """Return the formats of days with 48 or 96 numbered periods, as in electricity settlement data; else none."""
@@ -516,11 +525,11 @@ class _Reader:
             [] if clocks else [at for at, cells in enumerate(self.columns) if _are_hours({*map(str.strip, cells)})]
         )
         again = [at for at in found if len({*self.columns[at]}) < len(self.columns[at])]  # several times a day
-        whole = max((len({*self.columns[at]}) for at in found if ":" in self.columns[at][0]), default=0)
+        most = max((len({*self.columns[at]}) for at in found if ":" in self.columns[at][0]), default=0)
         for at in [at for at in again if ":" not in self.columns[at][0]]:
             for clock in (one for one in clocks or guessed if one != at):
                 is_sure = clocks or len({*self._cells((at, clock))}) == len(self.columns[at])
-                if len({*self._cells((at, clock))}) <= whole:  # another column has whole times
+                if len({*self._cells((at, clock))}) <= most:  # another column has whole times
                     continue
                 if is_sure and (both := self._formats((at, clock), bool(guessed))):
                     return (at, clock), both
@@ -612,7 +621,7 @@ class _Reader:
         return found
 
     def _of_odd(self, form: TimeFormat) -> list[TimeFormat]:
-        """Return formats that read also the times that ``form`` does not read; leave out rows of days that do not exist.
+        """Return formats that read also the times that ``form`` does not read; leave out rows with impossible days.
 
         An empty list is returned if all times are read, or if a row has to be refused.
         """
@@ -693,7 +702,10 @@ class _Reader:
         if len(formats) > 1 and not self.of_examples and (even := self._even(parts, formats)) is not None:
             self.said["chosen by even steps"] = f"{even.name}; --time-format takes another"
             return even
-        if len(formats) > 1 and len(dots := [one for one in formats if not one.name.startswith("%m.%d.")]) == 1:
+        if (
+            len(formats) > 1
+            and len(dots := [one for one in formats if not one.name.startswith(("%m.%d.", "%y.%m."))]) == 1
+        ):
             self.said["chosen as the day is first between points"] = f"{dots[0].name}; --time-format takes another"
             return dots[0]
         if len(formats) != 1:
@@ -1191,11 +1203,14 @@ class _Reader:
         grids = [one for one in of_each if one is not None]
         self.grid = max(grids, key=lambda one: (one[1].approximate_seconds(), one[0]), default=None)
         shown = f"{self.every if self.grid is None else self.grid[1]}"
-        if not off and len(groups) == 1 and len(rising[0]) > ENOUGH:
-            found.every = f"{self.every}"
+        if not off and self.grid is None and len(rising[0]) > ENOUGH:
+            steps = np.concatenate([self.every.steps(one) for one in rising])
+            found.every = f"{self.every}" if np.all(abs(steps - np.round(steps)) <= 0.1) else None
         pace = align.steady(own[0][1])
         since = f" since {interval.moment(pace[0]):%Y-%m-%d}" if off and pace[0] != own[0][1][0] else ""
         if self.grid and self.grid[0] == "mean":
+            if not off:
+                shown = f"none, as readings come at any time; {shown}"
             usual = float(np.median(np.diff(pace)))
             shown += f"; readings come about every {interval.Every(seconds=round(usual) or usual)}{since}"
             gaps = int(np.sum(np.diff(rising[0]) > 1.5 * max(self.grid[1].approximate_seconds(), usual)))
@@ -1212,15 +1227,17 @@ class _Reader:
         ]
         if self.series and empty:
             self.said["series without values"] = f"{len(empty)}: {', '.join(empty[:5])}"
-        when, counts = np.unique(series[0][0], return_counts=True)
-        if twice := [*map(interval.moment, when[counts > 1][:BLOCK].tolist())]:
+        order = np.lexsort((seconds, names))
+        again = (np.diff(seconds[order]) == 0) & (np.diff(names[order]) == 0)
+        if twice := [*map(interval.moment, seconds[order][1:][again][:BLOCK].tolist())]:
             is_local = self.format is not None and not self.format.zoned and self.given.zone is None
+            is_local = is_local and self.every.approximate_seconds() < DAY
             may_go_back = is_local and all(when.month in AUTUMN and when.hour < 4 for when in twice)
             if self.grid is None and not may_go_back and self.given.zone in (None, "UTC"):
                 self.grid = "nearest", self.every
             said = "; say --zone if the clock goes back there, as in autumn" if may_go_back else ""
             said = said or ("; the last value of each is taken" if self.grid and self.grid[0] == "nearest" else "")
-            self.said["times that come twice"] = f"{counts.sum() - len(counts)}{said}"
+            self.said["times that come twice"] = f"{again.sum()}{said}"
 
 
 def _by_instant(rows: Callable[[], Iterator[Line]], at: int, zone: str) -> Iterator[Line]:

@@ -20,6 +20,7 @@ from typing import Any, ClassVar, Generic, TypeVar
 
 from livesvm.service import crash
 from livesvm.service.errors import (
+    FeedExists,
     IdempotencyConflict,
     NotSolved,
     QueueFull,
@@ -284,7 +285,10 @@ class ReadingsTogether(Together[HostedFeed, Planned]):
         if spec is None:
             raise UnknownFeed("there is no such series, and the fleet creates none")
         self._batch.call(id).check(Forecaster(spec))
-        created: HostedFeed = self._home.create(id, spec)
+        try:
+            created: HostedFeed = self._home.create(id, spec)
+        except FeedExists:  # as an earlier call created it and was not answered
+            created = self._home.find(id)
         return created
 
     def _plan(self, one: HostedFeed, *, is_stored: bool) -> Reply | Planned:

@@ -232,14 +232,18 @@ class Collection(Generic[R]):
         kind.check(spec, self._context)
         id = id or self.new_id()
         stored, reported = kind.stored(id), first_summary(spec, kind.replica.wakes(spec))
-        with self._reserved(id):
-            try:
+        try:
+            with self._reserved(id):
                 with source.health.store_call("create"):
                     lease = source.store.create(stored, kind.replica.encode_spec(spec), 0, reported)
-            except ModelExists:
-                raise self._exists(id) from None
-            replica: Any = self._add(id, Indexed(stored, 0, reported, 0))
-            replica.begin(lease)  # if that fails, the replica is stored all the same, and wakes for the next call
+                replica: Any = self._add(id, Indexed(stored, 0, reported, 0))
+                replica.begin(lease)  # if that fails, the replica is stored all the same, and wakes for the next call
+        except ModelExists:
+            if id not in self:  # an earlier call created it and was not answered, or another service has created it
+                with source.health.store_call("load"):
+                    for found in source.store.index([stored]):
+                        self.learn_again(found)
+            raise self._exists(id) from None
         changed("create", replica.audit_name, version=0)
         return cast("R", replica)
 
