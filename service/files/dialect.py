@@ -203,10 +203,13 @@ def lines(path: Path, encoding: str, member: str | None = None) -> Iterator[str]
     """Yield the lines of a file, with their line ends; raises Malformed."""
     with unpacked(path, member) as raw, io.TextIOWrapper(raw, encoding, newline="") as text:
         try:
-            while line := text.readline(MOST_LINE):
-                if len(line) == MOST_LINE:
+            rest = ""
+            while block := text.read(HEAD):
+                *found, rest = io.StringIO(rest + block, newline="").readlines()
+                if len(rest) > MOST_LINE:
                     raise Malformed(f"has a line of more than {MOST_LINE} characters", field="body")
-                yield line
+                yield from found
+            yield from [rest] if rest else []
         except UnicodeDecodeError as error:
             raise Malformed(f"is not {encoding} throughout ({error}); say --encoding", field="body") from error
 
