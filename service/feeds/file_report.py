@@ -94,6 +94,9 @@ def report(found: InspectedTable, given: FileOptions, name: str) -> dict[str, An
     meanings = {"time": found.time, "series": found.series, "targets": found.targets, "count": found.count}
     meanings |= {"zone": found.zone, "align": found.align}
     follow = _commands(name, found, given)
+    if len(found.targets) > 1 and found.times:
+        first, *others = found.targets
+        found.said["target"] = f"{first}; the commands take another name in its place: {', '.join(others)[:200]}"
     return {"understood": found.understood, "columns": columns, "rows": rows, "commands": follow} | meanings
 
 

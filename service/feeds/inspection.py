@@ -48,6 +48,8 @@ EACH = 20
 DAY = 86_400.0
 SORTED, MOST_TIMES = 200_000, 2**24
 """Most rows that are put in order in memory, and most times that are looked at."""
+FEW_ODD = 0.01
+"""Share of the cells of a column of numbers below which those that are none are missing values."""
 IMPOSSIBLE, MANY_EMPTY = 0.1, 0.2
 """Largest share of times that may be no times, and of empty cells of a target of which times without it matter."""
 BACK, AUTUMN = 2 * 3600.0, (4, 10, 11)
@@ -61,6 +63,10 @@ _OF_SERIES = re.compile(
 _SERIES = re.compile(
     r"(?i)(series|name|id|key|sensor|meter|station|entity_id|site|item|store|symbol|metric|_field|.*_id)"
 )
+_LENGTH = re.compile(
+    r"(?i)(.*_)?((hour|min(ute)?|day)s?_?count|resolution|granularity|duration|aggregation|(averaging|sampling)_?(time|period))"
+)
+"""Names of columns with the length of time that a row is of."""
 _CLOCK = re.compile(r"\d{1,2}[:.]\d\d([:.]\d\d(\.\d+)?)?( ?[AaPp][Mm]?|\s?[-–]\s?\d{1,2}:\d\d.*)?|\d\d\s?[-–]\s?\d\d")  # noqa: RUF001
 _CLOCKS = (
     *("hour", "hr", "he", "hourending", "hrend", "hourbeginning", "time", "hhmm", "clock", "stunde", "uhrzeit"),
@@ -118,6 +124,7 @@ class InspectedTable:
     zone : of times without one, as the file names it
     align : how the rows were put on a grid, as the option ``align`` has it
     every : the interval, if all times keep to it
+    row_of : the number of a row of the file, from the number of the row that is sent; None where rows are joined
     """
 
     names: Line
@@ -135,6 +142,13 @@ class InspectedTable:
     zone: str | None = None
     align: str | None = None
     every: str | None = None
+    row_of: Callable[[int], int] | None = None
+
+    def place_of(self, sent: int) -> str:
+        """Return which row of the file is the one that is sent as number ``sent``, from 0."""
+        if self.row_of is None:
+            return f"row {sent} of those that are sent"
+        return f"row {self.row_of(sent)} of those under its names"
 
     @property
     def understood(self) -> dict[str, Any]:
@@ -269,9 +283,14 @@ class _Reader:
         for at in {*self.parts, *self.formats}:
             self.kinds[at] = "time"
         self.series = self._series()
+        self._check_lengths()
         counts = [Counter(map(str.strip, self.columns[at])) for at in self._of_kind("number")]
         often = {one for cells in counts for one, count in cells.items() if count > 1 and one}
         self.words = set() if of_examples else {one for one in often if not any(map(str.isdigit, one))}
+        for at, cells in zip(self._of_kind("number"), counts, strict=True):
+            odd = {one for one in cells if self._kind(dialect.unmarked(one)) not in _NUMBERS}
+            if not of_examples and sum(cells[one] for one in odd) < FEW_ODD * len(self.columns[at]):
+                self.words |= odd
         numbers = [
             {plain for one in cells if self._kind(plain := dialect.unmarked(one)) == "number"} for cells in counts
         ]
@@ -783,6 +802,20 @@ class _Reader:
             raise InvalidInput(reason, field="rows")
         return ()
 
+    def _check_lengths(self) -> None:
+        """Raise InvalidInput if rows of a single series are of several lengths, by a column that says so."""
+        for name, cells in zip(self.raw.names, self.columns, strict=True):
+            if (
+                self.parts
+                and not self.series
+                and not self.given.wide
+                and _LENGTH.fullmatch(name)
+                and 1 < len({*cells}) < 6
+            ):
+                some = ", ".join(sorted({*cells}))
+                reason = f"rows are of several lengths, {some} in {name!r}; say --series {name}"
+                raise InvalidInput(reason, field=name)
+
     def _below_each_other(self, stamps: list[str]) -> list[int]:
         """Return the first column that changes just where the times begin again, as one series is below the other."""
         rows = [*range(0, min(len(stamps), KEPT), EACH), *range(KEPT, len(stamps))]
@@ -825,6 +858,7 @@ class _Reader:
         found = InspectedTable(
             names, partial(self._sent, kept), time, series, numbers, targets, likeliest, self.count, self.said
         )
+        found.row_of = None if raw.is_spread else self._row_of
         self._zone_of_autumn()
         found.zone, self.order = None if self.format is None or self.format.zoned else self.given.zone, self._order()
         found.times = [name for name in names if name == time or name in {raw.names[at] for at in self.formats}]
@@ -836,6 +870,7 @@ class _Reader:
                 raise InvalidInput("needs a column of times; say --time", field="--wide")
             source, at = found.rows, [names.index(name) for name in numbers]
             stamp = names.index(time)
+            found.row_of = None
             found.rows = lambda: ([row[stamp], names[one], row[one]] for row in source() for one in at)
             found.names, found.time, found.series, found.is_wide = [*documents.LONG], "time", "series", True
             found.numbers, found.targets, found.likeliest = ["value"], ["value"], "value"
@@ -852,7 +887,7 @@ class _Reader:
         every = every or self.every
         if found.time is None or every is None:
             raise InvalidInput(f"needs times and an interval, as in {method}:1h", field="--align")
-        names, counts = found.names, Counter[str]()
+        names, counts, found.row_of = found.names, Counter[str](), None
         places = names.index(found.time), None if found.series is None else names.index(found.series)
         columns = (*places, {names.index(name) for name in found.numbers if name in names})
         work = partial(align.aligned, found.rows, method, every, columns)

@@ -32,7 +32,11 @@ _PERIOD = re.compile(
     r"(1[89]|20)\d\d([-/]?[MQ]?\d{1,2}([-/]\d{1,2}([T ]\d\d:\d\d.*)?)?)?|\d{1,2}[-/.]\d{1,2}[-/.]\d{2,4}"
 )
 _MONTHS = ("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec")
-_SPREAD = (("hour", _HOUR, 20), ("month", _MONTH, 12), ("period", _PERIOD, 8))
+_DAY_OF_MONTH = re.compile(r"(?i)(d(ay|[ií]a)?[ _]?)?(0?[1-9]|[12]\d|3[01])")
+_BEFORE_NUMBER = re.compile(r"(?i)^(h(e|(?=[\d _]))|d(ay|[ií]a)?(?=[ _]?\d))[ _]*| \[.*")
+_VALID, _INVALID = "V", "N"
+"""Marks of values in Spanish and Portuguese tables, next to each value."""
+_SPREAD = (("day", _DAY_OF_MONTH, 31), ("hour", _HOUR, 20), ("month", _MONTH, 12), ("period", _PERIOD, 8))
 """Parts of a time that may each have a column, the names of these columns, and the fewest of them."""
 _PART_OF_DAY = re.compile(r"(?i)((?:h|hh|hr|he|hour|interval|int|period|p|sp|t|time|v|val|value|kwh|q)?[ _]?)0*(\d+)")
 """Names of columns with a value for each equal part of a day."""
@@ -54,6 +58,7 @@ class Raw:
     rows : returns a new iterator over all rows at each call
     name : of the file
     said : facts on how the file was understood
+    is_spread : whether a row of the file became several
     is_text : whether numbers are formatted text, with a decimal mark and marks of thousands still to be found
     """
 
@@ -63,6 +68,7 @@ class Raw:
     width: int
     separator: str = ","
     is_text: bool = True
+    is_spread: bool = False
     name: str = ""
 
 
@@ -189,10 +195,42 @@ def _by_the_hour(raw: Raw) -> Raw:
         spread = [at for at, name in enumerate(raw.names) if pattern.fullmatch(name.partition(" [")[0])]
         if part == "hour" and any(map(_NO_HOUR.fullmatch, raw.names)):
             continue
-        if len(spread) >= fewest and [*range(spread[0], spread[-1] + 1)] == spread and len(spread) < raw.width:
+        if part == "day" and (len(spread) != 31 or "month" not in map(_month_or_not, raw.names[: spread[0]])):
+            continue
+        if len(spread) < fewest or len(spread) == raw.width:
+            continue
+        if [*range(spread[0], spread[-1] + 1)] == spread:
             return _a_row_each(raw, part, spread)
+        numbers = [re.sub(r"\D", "", raw.names[at]) for at in spread]
+        has_marks = [*range(spread[0], spread[-1] + 1, 2)] == spread and spread[-1] + 1 < raw.width
+        if has_marks and numbers == [re.sub(r"\D", "", raw.names[at + 1]) for at in spread]:
+            return _a_row_each(_without_marks(raw, spread), part, spread)
     parts = _parts_of_day(raw)
     return raw if parts is None else _by_parts(raw, parts)
+
+
+def _month_or_not(name: str) -> str:
+    return "month" if name.lower() in ("month", "mes", "mês", "monat", "mois", "mese", "mm", "mo") else ""
+
+
+def _without_marks(raw: Raw, spread: list[int]) -> Raw:
+    """Return a table without the marks next to its values; values that are marked as invalid are missing."""
+    marks = {row[at + 1].strip() for row in islice(raw.rows(), 1000) if len(row) == raw.width for at in spread}
+    rest, are_known = [at for at in range(raw.width) if at - 1 not in spread], marks <= {_VALID, _INVALID, ""}
+
+    def rows() -> Iterator[Line]:
+        """Yield the rows."""
+        for row in raw.rows():
+            if are_known and len(row) == raw.width:
+                for at in spread:
+                    row[at] = "" if row[at + 1].strip() == _INVALID else row[at]
+            yield [row[at] for at in rest] if len(row) == raw.width else row
+
+    said = f"{len(spread)} columns" + (f"; values with {_INVALID} are missing" if are_known else "")
+    names, about = [raw.names[at] for at in rest], raw.said | {"marks of values left out": said}
+    found = replace(raw, names=names, rows=rows, width=len(rest), said=about)
+    spread[:] = [rest.index(at) for at in spread]
+    return found
 
 
 def _by_parts(raw: Raw, spread: list[int]) -> Raw:
@@ -240,13 +278,18 @@ def _are_years(cells: Sequence[str]) -> bool:
 
 def _a_row_each(raw: Raw, part: str, spread: list[int]) -> Raw:
     rest = [at for at in range(raw.width) if at not in spread]
-    parts = [(at, re.sub(r"(?i)^h(e|(?=[\d _]))[ _]*| \[.*", "", raw.names[at])) for at in spread]
+    parts = [(at, _BEFORE_NUMBER.sub("", raw.names[at])) for at in spread]
 
     def rows() -> Iterator[Line]:
         """Yield a row for each hour or month; yield rows of another width as they are, with empty cells appended."""
         for row in raw.rows():
             if len(row) == raw.width:
-                yield from ([*(row[at] for at in rest), name, row[place]] for place, name in parts)
+                begin = [row[at] for at in rest]
+                yield from (
+                    [*begin, name, row[place]]
+                    for place, name in parts
+                    if part != "day" or int(name) < 29 or not dialect.is_missing(row[place])  # of short months
+                )
             else:
                 yield row + [""] * 3
 
@@ -258,7 +301,7 @@ def _a_row_each(raw: Raw, part: str, spread: list[int]) -> Raw:
         part = "year"  # of the month of each row
     names = [*(raw.names[at] for at in rest), part, "value"]
     said = raw.said | {f"columns that are {part}s": f"{len(spread)}, a row each; --wide makes each a series"}
-    return Raw(names, rows, said, len(names), raw.separator)
+    return Raw(names, rows, said, len(names), raw.separator, is_spread=True)
 
 
 def _parquet(path: Path) -> Raw:
