@@ -18,6 +18,7 @@ from xml.etree import ElementTree
 
 from livesvm.service.files import dialect, parquet
 from livesvm.service.files.malformed import Malformed
+from livesvm.solvers.errors import InvalidInput
 
 Line = list[str]
 MOST = 2**27
@@ -319,8 +320,11 @@ def is_workbook(path: Path) -> bool:
         raise Malformed(f"cannot be unpacked: {error}", field="body") from error
 
 
-def workbook(path: Path) -> tuple[Any, dict[str, Any]]:
-    """Return a workbook's first sheet that has rows, as a temporary CSV file; raises Malformed."""
+def workbook(path: Path, wanted: str | None = None) -> tuple[Any, dict[str, Any]]:
+    """Return the ``wanted`` sheet of a workbook, or the first with the most rows with times, as a CSV file.
+
+    Raises Malformed, or InvalidInput if there is no such sheet.
+    """
     try:
         from python_calamine import CalamineError, CalamineWorkbook
     except ImportError:
@@ -332,17 +336,25 @@ def workbook(path: Path) -> tuple[Any, dict[str, Any]]:
             raise Malformed(f"unpacks to more than {dialect.RATIO} times its size", field="body")
     try:
         with CalamineWorkbook.from_path(str(path)) as book:
-            for name in book.sheet_names:
-                sheet = book.get_sheet_by_name(name).to_python(skip_empty_area=True)
-                if len(sheet) > 1:
-                    break
-            others = [one for one in book.sheet_names if one != name]
+            if wanted is not None and wanted not in book.sheet_names:
+                reason = f"the workbook has no sheet {wanted!r}; it has {', '.join(book.sheet_names)}"
+                raise InvalidInput(reason, field="--member")
+            most, name, sheet = -1, "", []
+            for one in book.sheet_names if wanted is None else [wanted]:
+                cells = book.get_sheet_by_name(one).to_python(skip_empty_area=True)
+                if (count := sum(map(_has_time, cells)) if len(cells) > 1 else -1) > most:
+                    most, name, sheet = count, one, cells
+            others = ", ".join(one for one in book.sheet_names if one != name)
     except (CalamineError, OSError, ValueError) as error:
         raise Malformed(f"is no workbook that can be read: {error}", field="body") from error
     held = tempfile.NamedTemporaryFile("w", suffix=".csv", newline="", encoding="utf-8")  # noqa: SIM115, it is kept
     writer(held).writerows(zip(*(_of_column(cells) for cells in zip_longest(*sheet)), strict=True))
     held.flush()
-    return held, {"format": "workbook", "sheet": name, "other sheets": others}
+    return held, {"format": "workbook", "sheet": name, "other sheets": others and f"{others}; --member takes one"}
+
+
+def _has_time(cells: Sequence[Any]) -> bool:
+    return any(isinstance(cell, date) or dialect.kind_of(str(cell)) == "time" for cell in cells[:20])
 
 
 def _of_column(cells: Sequence[Any]) -> Line:

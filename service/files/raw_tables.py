@@ -80,8 +80,8 @@ def opened(path: Path, given: FileOptions) -> Raw:
     with path.open("rb") as packed:
         magic = packed.read(8)
     if magic.startswith(b"\xd0\xcf\x11\xe0") or (magic.startswith(b"PK\x03\x04") and documents.is_workbook(path)):
-        held, said = documents.workbook(path)
-        return _text(Path(held.name), replace(given, separator=",", encoding="utf-8"), said, held)
+        held, said = documents.workbook(path, given.member)
+        return _text(Path(held.name), replace(given, separator=",", encoding="utf-8", member=None), said, held)
     if magic.startswith((b"ARROW1", b"\xff\xff\xff\xff")):
         with documents.arrow(path) as reader:
             names = reader.schema.names
