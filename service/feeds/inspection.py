@@ -76,9 +76,10 @@ _YEAR = re.compile(r"(1[6-9]|2[01])\d\d")
 _PACKED_CLOCK = re.compile(r"([01]\d|2[0-4])[0-5]\d( ?(UTC|GMT|Z))?")
 _PERIODS = re.compile(r"(?i)(settlement[ _]?)?period|sp|settlementperiod|intervall?|zeitintervall")
 _TIMES = ("time", "timestamp", "datetime", "date", "_time", "ts", "ds")  #: names that are taken first
-_FORECAST = re.compile(r"(?i).*(forecast|prognos|predict|planned|day-ahead total)")
+_FORECAST = re.compile(r"(?i).*(forecast|prognos|predict|planned|pr[eé\ufffd]visi|day-ahead total)")
 _DIRECTION = re.compile(r"(?i)(^|[^a-z])(w?dir|mwd|wd)([^a-z]|$)|direction|richtung|bearing|azimuth")
 """Names of columns of degrees around the compass."""
+_SIX_OR_EIGHT = re.compile(r"\d{6}(\d\d)?")
 _CODE = re.compile(r"[1-9]\d{4,}|0\d+")
 _WHOLE = re.compile(r"-?\d{1,15}(\.0*)?")
 _ORDER = re.compile(r"(?i)\b([dtmyj])\1*[./-]([dtmyj])\2*[./-]([dtmyj])\3*\b")
@@ -204,7 +205,9 @@ def _largest(
         lead = [line.partition(raw.separator)[0].strip('"') for line in raw.said.get("lines before the header") or ()]
         if raw.is_text and given.skip is None and [*map(dialect.kind_of, lead)].count("time") >= raw_tables.FEWEST_ROWS:
             return _one_of_several(path, given, read, needs_times) or read(raw)
-        return read(raw)
+        whole = read(raw)
+        is_titled = raw.is_text and given.skip is None and needs_times and whole.unread_times is not None
+        return (is_titled and _one_of_several(path, given, read, needs_times)) or whole
     except InvalidInput as error:
         may_have_more = (raw is None or raw.is_text) and given.skip is None and error.field == "rows"
         found = _one_of_several(path, given, read, needs_times) if may_have_more else None
@@ -531,6 +534,8 @@ class _Reader:
         )
         if is_bare and (formats := self._formats((0,), True)):
             return (0,), formats
+        if not found and self.raw.said.get("header") == "none" and (bare := self._bare_dates()):
+            return bare
         found = {at: formats for at, formats in found.items() if len({*self.columns[at]}) > 1} or found
         spoken = [at for at in found if dialect.kind_of(self.columns[at][0]) != "number" or names[at] in _TIMES]
         found = {at: found[at] for at in spoken or found}  # numbers are times where nothing else is
@@ -566,6 +571,17 @@ class _Reader:
             others = ", ".join(self.raw.names[at] for at in found if at != best)
             self.said["other columns of times"] = f"{others}; --time takes another"
         return (best,), found[best]
+
+    def _bare_dates(self) -> tuple[tuple[int, ...], list[TimeFormat]] | None:
+        """Return the first column of six or eight digits that are dates at even steps, with their format."""
+        for at, cells in enumerate(self.columns):
+            days = [*dict.fromkeys(map(str.strip, cells))]
+            if len(days) > FEW and all(map(_SIX_OR_EIGHT.fullmatch, days)):
+                for one in file_times.find(days[:70], "date", alone=True):
+                    steps = Counter(np.diff(np.sort(file_times.Seconds(one).of(days))).tolist())
+                    if max(steps.values()) > 0.8 * len(days):
+                        return (at,), [one]
+        return None
 
     def _look(self, formats: list[TimeFormat]) -> list[TimeFormat]:
         """Read all rows once, and return the formats that read all times.

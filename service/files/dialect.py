@@ -27,6 +27,8 @@ from livesvm.solvers.errors import InvalidInput
 Line = list[str]
 HEAD, FEWEST_LINES = 2**16, 10
 """Number of bytes at the start of a file that decide its dialect; more, if these have fewer lines."""
+NOTES = 20
+"""Most lines at the end of a table that may be notes."""
 MOST_LINE = 2**22
 """Largest number of characters in one line."""
 FREE, RATIO = 2**26, 200
@@ -225,13 +227,16 @@ def rows(path: Path, dialect: Dialect) -> Iterator[Line]:
     header = dialect.header or []
     own = next((at for at, cell in enumerate(header) if kind_of(cell) == "text" and cell.upper() not in _HALVES), 0)
     again = header[own:]
-    is_new = False
+    is_new = is_note = False
+    notes = list[Line]()
     for cells in _cells(text, dialect.separator):
         if not any(cells):
             is_new = True
         elif (cells[own:] if own else cells) != again:
-            if is_new and is_header(cells):
-                raise InvalidInput(f"begins another table, with {cells[0][:32]!r}; say --skip", field="rows")
+            is_note = is_note or (is_new and is_header(cells))
+            if is_note and (not {"number", "time"}.isdisjoint(map(kind_of, cells)) or len(notes) == NOTES):
+                first = notes[0] if notes else cells
+                raise InvalidInput(f"begins another table, with {first[0][:32]!r}; say --skip", field="rows")
             is_new = False
             if len(cells) > dialect.width:
                 rest = " ".join(cells[dialect.width :]).strip()
@@ -240,7 +245,12 @@ def rows(path: Path, dialect: Dialect) -> Iterator[Line]:
                     dialect.remarks.append(rest)
                 if is_remark or not rest:  # some lines end with separators
                     del cells[dialect.width :]
-            yield cells if used is None or len(cells) != dialect.width else [cells[at] for at in used]
+            row = cells if used is None or len(cells) != dialect.width else [cells[at] for at in used]
+            if is_note:
+                notes.append(row)
+            else:
+                yield row
+    yield from notes
 
 
 def _cells(text: Iterable[str], separator: str) -> Iterator[Line]:

@@ -40,6 +40,8 @@ _SPREAD = (("day", _DAY_OF_MONTH, 31), ("hour", _HOUR, 20), ("month", _MONTH, 12
 """Parts of a time that may each have a column, the names of these columns, and the fewest of them."""
 _PART_OF_DAY = re.compile(r"(?i)((?:h|hh|hr|he|hour|interval|int|period|p|sp|t|time|v|val|value|kwh|q)?[ _]?)0*(\d+)")
 """Names of columns with a value for each equal part of a day."""
+_TITLED = re.compile(r"(?<!\d)(\d{1,2}[-/.]\d{1,2}[-/.]\d{4}|\d{4}-\d\d-\d\d)(?!\d)")
+"""A day in a title above the rows of the day."""
 _DIGIT = re.compile(r"\d")
 _DAY = re.compile(r"(?i)\d{8}|\d{1,4}([-/. ])(\d{1,2}|[a-z]{3,10})\1\d{1,4}([ T]0?0:00(:00)?)?")
 _PARTS_OF_DAY = (24, 48, 96, 288)
@@ -123,7 +125,7 @@ def tables_in(path: Path, given: FileOptions) -> Iterator[Raw]:
     separator = given.separator or max(counts, key=counts.__getitem__, default=",")
     usual = Counter(len(_cells(line, separator)) for line in lines()).most_common(1)[0][0]
     found = list[tuple[int, int, int]]()  # of each table, the line after the one before, its end, and its rows
-    after = width = count = number = 0
+    after = width = count = number = dated = 0
     above, is_broken, is_repeated = Counter[str](), False, False
     for number, line in enumerate(lines()):
         cells = _cells(line, separator)
@@ -134,19 +136,36 @@ def tables_in(path: Path, given: FileOptions) -> Iterator[Raw]:
                 after = number
             is_broken |= bool(found) and any(dialect.kind_of(cell) == "time" for cell in cells)
             width, count = len(cells), 0
-        if (len(cells) != usual or is_header) and len(above) < MOST_NOTES:
+        if (len(cells) != usual or is_header or sum(map(bool, cells)) < 2) and len(above) < MOST_NOTES:
             above[_DIGIT.sub("0", line)] += 1
             is_repeated |= is_header and above[_DIGIT.sub("0", line)] > 1
-        count += width > 1
+        count, dated = count + (width > 1), dated + bool(_TITLED.search(line))
     found.append((after, number + 1, count))
     if is_repeated:
         again = {line for line, times in above.items() if times > 1}
-        kept = (line for line in lines() if (one := _DIGIT.sub("0", line)) not in again or above.pop(one, 0))
+        kept = _of_days(lines(), again, separator, are_titled=dated * FEWEST_ROWS < number)
         yield from _held(kept, given, f"below each other, with the same {len(again)} lines above each, are read as one")
     for first, end, count in [] if is_broken else sorted(found, key=itemgetter(2), reverse=True):
         if count >= FEWEST_ROWS:
             said = f"lines {first + 1} to {end} are read, the largest one with times"
             yield from _held(islice(lines(), first, end), given, said)
+
+
+def _of_days(lines: Iterator[str], again: set[str], separator: str, *, are_titled: bool) -> Iterator[str]:
+    """Yield lines, of those that come ``again`` the first, and each with the day of the title above it, if any."""
+    seen, day = set[str](), ""
+    for line in lines:
+        shape = _DIGIT.sub("0", line)
+        is_again, is_header = shape in again, dialect.is_header(_cells(line, separator))
+        if are_titled and is_again and not is_header and (found := _TITLED.search(line)):
+            day = found[0]
+        elif not is_again or shape not in seen:
+            yield (
+                line
+                if not day or not line.strip(f"{separator} \r\n")
+                else f"{'date' if is_header else day}{separator}{line}"
+            )
+        seen.add(shape)
 
 
 def _cells(line: str, separator: str) -> Line:

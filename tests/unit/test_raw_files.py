@@ -1000,7 +1000,7 @@ def test_what_is_empty_is_said(tmp_path: Path) -> None:
 def test_a_broken_row_is_no_end_of_a_table(tmp_path: Path) -> None:
     lines = steps(60, 60, lambda t, at: f"{t:{ISO}},{at}")
     content = ["time,v", *lines[:30], "2024-03-02T06:00:00,5,6", *lines[30:], "", "name,count", "a,b", "c,d"]
-    with pytest.raises(ValueError, match="begins another table, with 'name'; say --skip"):
+    with pytest.raises(ValueError, match="row 31: has 3 columns, the first line has 2; say"):
         read(tmp_path / "x.csv", "\n".join(content))
 
 
