@@ -604,7 +604,8 @@ class _Reader:
                 failed = [int(np.isnan(one[-1]).sum()) for one in found]
                 if 0 in failed and max(failed) > NOTES:
                     good = [at for at, count in enumerate(failed) if count <= NOTES]
-                    formats, readers, found = ([of[at] for at in good] for of in (formats, readers, found))
+                    formats, readers = [formats[at] for at in good], [readers[at] for at in good]
+                    found = [found[at] for at in good]
             self._check_widths(tail, count - len(tail))
             tail = block[-NOTES:]
             self._check_widths(block[:-NOTES], count)
