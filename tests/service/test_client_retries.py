@@ -347,6 +347,21 @@ def test_an_answer_that_is_none_of_the_service_is_reported_as_it_is(status: int,
     assert "Log in" in said if "Log" in body else "<" not in said
 
 
+@pytest.mark.parametrize("kind", [Client, Awaited])
+@pytest.mark.parametrize(("name", "field"), [("models", "models"), ("series", "series"), ("fleet_forecast", "rows")])
+def test_a_list_is_asked_for_page_by_page(kind: type[Client], name: str, field: str) -> None:
+    def answer(request: httpx.Request) -> httpx.Response:
+        asked = int(request.url.params.get("after", 0))
+        following = {} if asked == 3 else {"next": str(asked + 1)}
+        return httpx.Response(200, json={field: [request.url.params["limit"], asked]} | following)
+
+    made = httpx.Client if kind is Client else httpx.AsyncClient
+    with kind("http://unused") as client:
+        own = client if kind is Client else client._client  # type: ignore[attr-defined]
+        own._http = made(base_url="http://unused", transport=httpx.MockTransport(answer))
+        assert CALLS[name](client) == ["1000", 0, "1000", 1, "1000", 2, "1000", 3]
+
+
 def _by_hash(front: TlsFront) -> str:
     subprocess.run(["openssl", "rehash", front.ca.parent], check=True)
     return str(front.ca.parent)
