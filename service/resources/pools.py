@@ -86,6 +86,11 @@ class Pool:
         """Return the result of ``call(*arguments)``, for a caller that holds a place."""
         return await asyncio.wrap_future(self.begin(call, *arguments))
 
+    async def placed(self, call: Callable[..., T], *arguments: object) -> T:
+        """Return the result of ``call(*arguments)``, holding a place meanwhile; raises QueueFull if there is none."""
+        with self.place():
+            return await self.run(call, *arguments)
+
     def close(self) -> None:
         """End the threads once their work is done."""
         self._threads.shutdown()
