@@ -29,7 +29,8 @@ LEAST, ENOUGH = 8, 40  #: readings from which any is suspected, and from which t
 CHANGES = 3.0  #: times the largest change of the window, which are suspicious
 EXTREME = 100.0  #: ranges of the window that are suspicious where little is known
 LEAST_ABOVE = 200  #: readings, none of which is below 0, after which none is expected to be
-FEW, CLEARLY = 10, 0.3  #: values other than 0 are few, of which forecasts need clearly smaller errors than 0 has
+FEW = 20  #: values other than 0, with which other forecasts need half the errors of 0; fewer of them with fewer values
+FEW_SHIFTS = 4  #: in a window; with more of them, the levels belong to the series
 USUAL, USUAL_EXTREME = 0.01, 0.1  #: shares of the readings from which nothing is suspected any more
 
 
@@ -85,8 +86,11 @@ class Plausibility:
         self.open: SuspectReading | None = None  #: the newest reading, if it is one
         self.shifts: list[Shift] = []  #: of all that is held of the target, oldest first
 
-    def judge(self, values: Floats, readings: Sequence[Reading]) -> Verdict:
-        """Judge readings that follow ``values`` (n,), oldest first; this object stays unchanged."""
+    def judge(self, values: Floats, readings: Sequence[Reading], season: int = 0) -> Verdict:
+        """Judge readings that follow ``values`` (n,), oldest first; this object stays unchanged.
+
+        ``season`` is the period of the season in readings, or 0; it improves the estimates of level shifts.
+        """
         is_plain = len(readings) == 1 and not (self.suspects or self.shifts or readings[0].held)  # as nearly always
         if is_plain and not (len(values) and self._suspects(values[-self.window :], readings[0])):
             return Verdict(list(readings), [], [], self)
@@ -97,6 +101,7 @@ class Plausibility:
         seen = values if is_one else np.concatenate([values, np.empty(len(readings))])
         for i, reading in enumerate(readings):
             value, first = reading.values[0], after.open
+            known = after._on_one_level(seen[max(0, n - self.window) : n], reading.slot - 1)
             if reading.held:
                 if first is not None:
                     out[i] = _holding(reading, first.held)
@@ -107,9 +112,12 @@ class Plausibility:
                 if back <= i:
                     out[i - back] = _holding(readings[i - back], first.value)
                 cleared.append(first)
-                after._clear(first, value)
-            elif not (n and after._suspects(seen[max(0, n - self.window) : n], reading)):
+                after._clear(first, value, _mean_before(known, back, season))
+            elif not (n and after._suspects(known, reading)):
                 after.open = None
+            elif after._returns(value, known):
+                after.open = None
+                after.shifts.append(Shift(reading.slot, -after.shifts[-1].change))
             else:
                 after.open = SuspectReading(reading.slot, value, float(seen[n - 1]))
                 after.suspects.append(after.open)
@@ -162,12 +170,24 @@ class Plausibility:
         is_nearer = abs(value - first.value) < abs(value - first.held)
         return is_nearer and self._is_possible(first.value) and self._is_possible(value)
 
-    def _clear(self, first: SuspectReading, value: float) -> None:
-        """Confirm a suspect, and record a level shift if the next reading, ``value``, is close to the suspect."""
+    def _on_one_level(self, values: Floats, newest: int) -> Floats:
+        """Return values (n,) up to slot ``newest`` as :meth:`levelled` does, or as they are if levels shift often."""
+        return self.levelled(values, newest) if len(self.shifts) <= FEW_SHIFTS else values
+
+    def _returns(self, value: float, values: Floats) -> bool:
+        """Say whether a suspect ``value`` that follows ``values`` (n,) reverses the newest level shift."""
+        change = self.shifts[-1].change if self.shifts else 0.0
+        return bool(abs(value - values[-1] + change) < abs(change) / 2)
+
+    def _clear(self, first: SuspectReading, value: float, before: float) -> None:
+        """Confirm a suspect, and record a level shift if the next reading, ``value``, is close to the suspect.
+
+        ``before`` is the mean of the two that was expected.
+        """
         self.suspects.remove(first)
         self.open = None
         if abs(value - first.value) < abs(first.value - first.held) / 2:
-            self.shifts.append(Shift(first.slot, (first.value + value) / 2 - first.held))
+            self.shifts.append(Shift(first.slot, (first.value + value) / 2 - before))
 
     def levelled(self, values: Floats, newest: int) -> Floats:
         """Return values (n,) up to slot ``newest``, with level shifts added to the values before each shift."""
@@ -199,7 +219,8 @@ class Plausibility:
     def forget(self, forgotten: Forgotten) -> None:
         """Remove suspects and level shifts that involve erased readings."""
         self.suspects = [one for one in self.suspects if not forgotten.concerns(one.slot - 1, one.slot + 1)]
-        self.shifts = [one for one in self.shifts if not forgotten.concerns(one.slot - 1, one.slot + 1)]
+        known = {abs(one.change) for one in self.shifts if forgotten.concerns(one.slot - 1, one.slot + 1)}
+        self.shifts = [one for one in self.shifts if abs(one.change) not in known]  # with those that reverse them
         self.open = self.open if self.open in self.suspects else None
 
     def to_arrays(self) -> dict[str, Any]:
@@ -218,6 +239,19 @@ class Plausibility:
         self.suspects = [SuspectReading(int(slot), value, held) for slot, value, held in arrays["suspects"].tolist()]
         self.shifts = [Shift(int(slot), change) for slot, change in arrays["shifts"].tolist()]
         self.open = self.suspects[-1] if arrays["is_open"] else None
+
+
+def _mean_before(values: Floats, back: int, season: int) -> float:
+    """Return the expected mean of a suspect, the newest but ``back`` - 1 of ``values`` (n,), and of the next reading.
+
+    It is computed from the values a season before, if these are usually nearer than the last value.
+    """
+    known = values[: len(values) - back]
+    if back < season and 2 * season <= len(known):
+        off, changes = known[season:] - known[:-season], np.diff(known)
+        if np.median(np.abs(off)) < np.median(np.abs(changes)):
+            return float(known[len(known) - season] + values[len(values) - season]) / 2
+    return float(known[-1])
 
 
 def _is_mostly_still(values: Floats) -> bool:
@@ -242,7 +276,7 @@ def bounds_of(values: Floats, spec: FeedSpec) -> Bounds:
         low = 0.0
     if spec.finds_outliers and n >= ENOUGH and _is_mostly_still(values):
         low, high = max(low, lowest), min(high, float(np.maximum.reduce(values)))
-    return Bounds(low, max(low, high), (CLEARLY if others < FEW else 1.0) if is_rare else 0.0)
+    return Bounds(low, max(low, high), max(1, others) / (max(1, others) + FEW) if is_rare else 0.0)
 
 
 def _holding(reading: Reading, value: float) -> Reading:
