@@ -29,7 +29,7 @@ LEAST, ENOUGH = 8, 40  #: readings from which any is suspected, and from which t
 CHANGES = 3.0  #: times the largest change of the window, which are suspicious
 EXTREME = 100.0  #: ranges of the window that are suspicious where little is known
 LEAST_ABOVE = 200  #: readings, none of which is below 0, after which none is expected to be
-FEW = 20  #: values other than 0, with which other forecasts need half the errors of 0; fewer of them with fewer values
+FEW = 10  #: pairs of values other than 0, with which other forecasts need at most half the errors of 0
 FEW_SHIFTS = 4  #: in a window; with more of them, the levels belong to the series
 USUAL, USUAL_EXTREME = 0.01, 0.1  #: shares of the readings from which nothing is suspected any more
 
@@ -113,11 +113,11 @@ class Plausibility:
                     out[i - back] = _holding(readings[i - back], first.value)
                 cleared.append(first)
                 after._clear(first, value, _mean_before(known, back, season))
-            elif not (n and after._suspects(known, reading)):
-                after.open = None
-            elif after._returns(value, known):
+            elif after._ends_shift(reading, known):
                 after.open = None
                 after.shifts.append(Shift(reading.slot, -after.shifts[-1].change))
+            elif not (n and after._suspects(known, reading)):
+                after.open = None
             else:
                 after.open = SuspectReading(reading.slot, value, float(seen[n - 1]))
                 after.suspects.append(after.open)
@@ -174,10 +174,16 @@ class Plausibility:
         """Return values (n,) up to slot ``newest`` as :meth:`levelled` does, or as they are if levels shift often."""
         return self.levelled(values, newest) if len(self.shifts) <= FEW_SHIFTS else values
 
-    def _returns(self, value: float, values: Floats) -> bool:
-        """Say whether a suspect ``value`` that follows ``values`` (n,) reverses the newest level shift."""
-        change = self.shifts[-1].change if self.shifts else 0.0
-        return bool(abs(value - values[-1] + change) < abs(change) / 2)
+    def _ends_shift(self, reading: Reading, values: Floats) -> bool:
+        """Say whether a reading that follows ``values`` (n,) of one level is back on the level before the last shift."""
+        if not self.shifts or (len(self.shifts) > 1 and self.shifts[-1].change == -self.shifts[-2].change):
+            return False
+        (slot, change), value = self.shifts[-1], reading.values[0]
+        before = values[: max(0, len(values) - (reading.slot - slot))]
+        if not len(before):
+            return False
+        beyond = np.minimum.reduce(before) - value if change > 0.0 else value - np.maximum.reduce(before)
+        return bool(0.5 < beyond / abs(change) < 1.5)
 
     def _clear(self, first: SuspectReading, value: float, before: float) -> None:
         """Confirm a suspect, and record a level shift if the next reading, ``value``, is close to the suspect.
@@ -271,12 +277,13 @@ def bounds_of(values: Floats, spec: FeedSpec) -> Bounds:
         return Bounds(low, high)
     lowest = float(np.minimum.reduce(values))
     others = n if lowest > 0.0 else int(np.count_nonzero(values))
+    pairs = max(1, others - 1)
     is_rare = low <= 0.0 <= high and n >= LEAST and 2 * others <= n
     if spec.minimum == "auto" and lowest >= 0.0 and (is_rare or n >= min(LEAST_ABOVE, spec.window)):
         low = 0.0
     if spec.finds_outliers and n >= ENOUGH and _is_mostly_still(values):
         low, high = max(low, lowest), min(high, float(np.maximum.reduce(values)))
-    return Bounds(low, max(low, high), max(1, others) / (max(1, others) + FEW) if is_rare else 0.0)
+    return Bounds(low, max(low, high), pairs / (pairs + FEW) if is_rare else 0.0)
 
 
 def _holding(reading: Reading, value: float) -> Reading:

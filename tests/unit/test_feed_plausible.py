@@ -131,6 +131,14 @@ def test_bad_readings_in_a_row_are_a_level_that_ends(bad: float, at: int, count:
         assert one.plausibility.shifts == []
 
 
+def test_a_flood_that_recedes_is_no_new_level() -> None:
+    flood = NOISE[:40] + np.append(0.0, 200.0 * 0.8 ** np.arange(39))
+    readings = [Reading(200 + i, float(i), (value,)) for i, value in enumerate(flood.tolist())]
+    first, second = Plausibility(1000).judge(NOISE, readings).plausibility.shifts
+    assert (first.slot, first.change) == (201, -second.change)
+    assert 203 <= second.slot < 210
+
+
 def test_levels_that_come_often_are_no_shifts() -> None:
     came = np.concatenate([NOISE, np.tile(np.repeat([60.0, 0.0], 10), 6) + NOISE[:120]])
     readings = [Reading(200 + i, float(i), (value,)) for i, value in enumerate(came[200:].tolist())]
