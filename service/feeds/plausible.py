@@ -1,5 +1,8 @@
 """Outliers: a single reading far from all before it is treated as missing, two such readings in a row as a level shift.
 
+A level shift ends with a reading on the level before it, as after a few bad readings or a flood. Readings are compared
+with those before a shift as if these had the new level.
+
 A reading is suspected to be an outlier if it lies further outside the range of the window than the range is wide. A
 reading is also suspected if its change from the reading before is more than three times the largest change in the
 window. If fewer than half of the changes differ from zero, or few readings are known, the limit is a hundred times the
@@ -175,7 +178,7 @@ class Plausibility:
         return self.levelled(values, newest) if len(self.shifts) <= FEW_SHIFTS else values
 
     def _ends_shift(self, reading: Reading, values: Floats) -> bool:
-        """Say whether a reading that follows ``values`` (n,) of one level is back on the level before the last shift."""
+        """Say whether a reading after ``values`` (n,) of one level is back on the level before the last shift."""
         if not self.shifts or (len(self.shifts) > 1 and self.shifts[-1].change == -self.shifts[-2].change):
             return False
         (slot, change), value = self.shifts[-1], reading.values[0]
