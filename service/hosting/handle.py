@@ -65,8 +65,8 @@ class Erased:
     """The result of an erasure in a model or feed: the version after the erasure, and the certificate of its optimum.
 
     ``requests`` counts the removed answers to earlier requests; a model without examples has no certificate. For a
-    model that only jobs train, ``training`` says in words what the erasure did to its last training, and ``owed`` is
-    the request for a job that must retrain it, if the training was removed.
+    model that only jobs train, ``training`` says in words what the erasure did to its last training. If that training
+    was removed, ``owed`` is the request for a job that retrains the model.
     """
 
     version: int
@@ -93,10 +93,11 @@ class Return:
 
 @dataclass(frozen=True)
 class Description(ModelRecord):
-    """The present state of a model: its newest version, and how it is served; ``error``: why it is not served.
+    """The present state of a model: its newest version, and how the model is served.
 
-    ``memory``: the bytes of the budget that the model needs after an update; ``awake``: whether its state is in memory;
-    ``predicted`` counts the rows that it has predicted since it woke.
+    ``error`` says why the model is not served. ``memory`` is the number of bytes that it needs of the budget after an
+    update. ``awake`` says whether its state is in memory. ``predicted`` is the number of rows it has predicted since it
+    woke.
     """
 
     state: ServingState
@@ -156,7 +157,7 @@ class Reader(Protocol):
 
     @property
     def stale(self) -> bool:
-        """Whether changes are refused now; this process may then not know newer data."""
+        """Whether changes are refused now, as the store may have newer data than this process knows."""
 
     @property
     def published(self) -> Published:
@@ -164,7 +165,7 @@ class Reader(Protocol):
 
     @property
     def age(self) -> float | None:
-        """Seconds since this version was last known to be the newest; None if that is always known."""
+        """Seconds since this version was last known to be the newest; None if this process always knows the newest."""
 
     def reading(self, X: Rows | TableRows) -> Steps[Published]:
         """Return, by a generator of steps, the version that predicts rows X; a step may wait for the model to wake."""
@@ -181,8 +182,8 @@ class Reader(Protocol):
 class Hosted(Protocol):
     """The handle of a model or a feed, which may be unavailable.
 
-    Returned futures end with the result or error of the model's or feed's writer; methods raise QueueFull or
-    ModelUnavailable.
+    A returned future has the result or the error of the writer of the model or feed. Methods that return a future raise
+    QueueFull or ModelUnavailable.
     """
 
     @property
@@ -269,7 +270,7 @@ class FeedHandle(Hosted, Protocol):
 
     @property
     def stale(self) -> bool:
-        """Whether changes are refused now; this process may then not know newer data."""
+        """Whether changes are refused now, as the store may have newer data than this process knows."""
 
     @property
     def view(self) -> View:
@@ -306,7 +307,7 @@ class FeedHandle(Hosted, Protocol):
         """Add the rows of one call to the feed; ``request`` is the call's Idempotency-Key."""
 
     def pause(self, paused: bool) -> Future[Reply]:
-        """Pause the reading of the feed's source, or resume the reading; raises NoSource."""
+        """Pause or resume the reading of the feed's source; raises NoSource."""
 
     def take(self, job: str, recipes: Sequence[Recipe], request: str | None) -> Future[Reply]:
         """Train the feed's models again on the window, with the settings that a job has found."""
@@ -318,10 +319,16 @@ class FeedHandle(Hosted, Protocol):
         """Return the times of the requested readings, as text; raises InvalidInput if a reading is missing."""
 
     def history(self, asked: PastForecastsQuery) -> Future[dict[str, Any]]:
-        """Return past readings, each with the forecasts that were made for it; the future may raise InvalidInput."""
+        """Return past readings, each with the forecasts that were made for it.
+
+        The returned future raises InvalidInput for an unknown step.
+        """
 
     def what_if(self, rows: Sequence[Mapping[str, Any]]) -> Future[dict[str, Any]]:
-        """Forecast with ``rows`` as future values of columns known in advance; the future may raise InvalidInput."""
+        """Forecast with ``rows`` as the coming values of columns known in advance.
+
+        The returned future raises InvalidInput for an invalid row.
+        """
 
     def events(self) -> Future[list[dict[str, Any]]]:
         """Return all events that the feed still keeps, oldest first."""

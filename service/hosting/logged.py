@@ -181,7 +181,7 @@ class Logged(ABC, Generic[S]):
         return solve
 
     def check_open(self) -> None:
-        """Make the store calls that are still due from earlier calls; raise an error if no call can be accepted."""
+        """Make the store calls that earlier calls have left to do; raise an error if no call can be accepted."""
         self.journal.check_writable()
         self.journal.settle()
 
