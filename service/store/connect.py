@@ -62,7 +62,7 @@ def root_of(prefix: str) -> str:
 
 
 def named_urls(text: str, check: Callable[[str], object]) -> dict[str, str]:
-    """Return URLs by name from ``name=url`` pairs, separated by spaces; raises ValueError, as ``check`` may too."""
+    """Return URLs by name, from ``name=url`` pairs with spaces between them; raises ValueError, also from ``check``."""
     found: dict[str, str] = {}
     for part in text.split():
         name, _, url = part.partition("=")

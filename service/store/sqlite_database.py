@@ -197,7 +197,7 @@ class Database:
 
 
 class Syncs:
-    """Syncs of one write-ahead log; safe from any thread. One sync serves all that committed before it began.
+    """Syncs of one write-ahead log; safe from any thread. One sync serves all commits that were made before it began.
 
     By default, SQLite waits for the disk inside each commit, one commit after the other. With ``synchronous=NORMAL``,
     SQLite syncs only when it copies its write-ahead log into the database or begins that log again. This class syncs
