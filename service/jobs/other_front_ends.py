@@ -93,7 +93,7 @@ class SharedJobs:
             return self._store.document(DocumentName(KIND, id)) is not None
 
     def find(self, id: str) -> OtherJob:
-        """Return a job of another front end; raises UnknownJob, also for a published job that this one has lost."""
+        """Return a job of another front end; raises UnknownJob, also for a job that this one published and lost."""
         with self._health.store_call("load"):
             data = None if id.endswith(self.mark) else self._store.document(DocumentName(KIND, id))
         told = {} if data is None else json.loads(data)

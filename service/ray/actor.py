@@ -1,7 +1,7 @@
 """The Ray actor that hosts models and feeds, which are called replicas; Ray starts, finds and restarts the actor.
 
 Whenever Ray starts an actor, on any node, the actor restores its replicas from Redis. An actor takes the leases of its
-replicas under its own name, which it keeps over restarts, so that it need not wait until the leases of its earlier
+replicas under its own name, which it keeps over restarts. So it need not wait until the leases of its earlier
 incarnation lapse. An earlier incarnation that still runs is fenced, as its leases have an older epoch, and then ends
 itself.
 """
@@ -65,7 +65,7 @@ class Node:
         return self.id[:12]
 
     def is_to_be_left(self) -> bool:
-        """Return whether this node is drained and another one is not; asks Ray once every ``DRAIN_SECONDS``."""
+        """Return whether this node is being drained and another node is not; asks Ray once every ``DRAIN_SECONDS``."""
         if time.monotonic() - self._looked_at < DRAIN_SECONDS:
             return False
         self._looked_at = time.monotonic()

@@ -1,4 +1,4 @@
-"""Commands that front ends send to replicas in actors: the function that an actor calls, and how to call it."""
+"""Commands that front ends send to replicas in actors; a command names the function that the actor calls."""
 
 from __future__ import annotations
 

@@ -101,7 +101,7 @@ class RemoteReplica:
         self._spec = None if self._summary is None else self.home.parse_spec(self._summary.spec)
 
     def hear(self, at: float) -> None:
-        """Note the monotonic time of an answer from the replica's actor; each answer contains all earlier changes."""
+        """Note the monotonic time of an answer from the replica's actor; an answer includes all earlier changes."""
         self._heard_at = at if self._heard_at is None else max(self._heard_at, at)
 
     def learn(self) -> None:
@@ -203,7 +203,7 @@ class _Decided(Published):
     found: Any = None
 
     def checked(self, spec: ModelSpec, X: Rows | TableRows, limit: int) -> Rows:
-        """Return rows without columns, as the actor has checked the given rows already."""
+        """Return the rows with their columns left out, which the actor has checked already."""
         return np.empty((len(X), 0))
 
     def decide(self, spec: ModelSpec, X: Rows) -> Any:
@@ -214,7 +214,7 @@ class _Decided(Published):
 class RemoteModel(RemoteReplica):
     """A model in an actor. Implements :class:`~livesvm.service.hosting.handle.ModelHandle`.
 
-    Invariant: the local copy that predicts is of no newer version than the last reported one.
+    Invariant: the version of the local copy that predicts is not newer than the last reported version.
     """
 
     home, word, gone = HostedModel, HostedModel.word, HostedModel.gone

@@ -264,7 +264,7 @@ class Host:
 async def _awaited(future: Future[Any], solve: Solve) -> Any:
     """Return the result of a command, once the replica's writer has executed it.
 
-    Raises TurnMissed if the command's turn does not come in time, Withdrawn if the caller leaves before its turn.
+    Raises TurnMissed if the command does not begin in time, Withdrawn if the caller leaves before it begins.
     """
     done, expired = asyncio.wrap_future(future), False
     await asyncio.wait([done], timeout=solve.rest())

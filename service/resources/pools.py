@@ -35,7 +35,7 @@ class Places:
         self._held: Counter[Hashable] = Counter()
 
     def take(self, caller: Hashable, size: int = 1) -> None:
-        """Take ``size`` places; a caller other than None gets half of all at most. Raises QueueFull at once if full."""
+        """Take ``size`` places; a caller other than None gets at most half of all; raises QueueFull without waiting."""
         if self._held.total() + size > self._limit:
             raise QueueFull(self._full)
         if caller is not None and self._held[caller] + size > self._share:

@@ -1,4 +1,4 @@
-"""Schedule solves: a limited number at once, short ones before long ones, none longer than its limit.
+"""Schedule solves: a limited number run at the same time, short ones before long ones, none beyond its time limit.
 
 Long solves take turns, and each continues where it was interrupted. A solve can also be ended between two events of its
 path, which leaves its model as it was. No update waits for the end of another model's long solve.
@@ -103,7 +103,7 @@ class SolveScheduler:
 
     @contextmanager
     def turn(self, solve: Solve) -> Iterator[None]:
-        """Wait for a place and hold it during the block; raises NotSolved in the block when the solve must end."""
+        """Wait for a place and hold it during the block; raises NotSolved in the block once the solve must end."""
         stage("turn")
         self._take(solve)
         stage("solve")
