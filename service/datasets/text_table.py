@@ -198,7 +198,7 @@ class Columns:
 
 
 def _labels(words: Sequence[str], row: int) -> Any:
-    """Return labels that are words, (m,), with checked lengths, as an array pads each word to the longest."""
+    """Return labels that are words, (m,), with checked lengths, because an array pads each word to the longest."""
     try:
         return targets([*words])
     except InvalidInput as error:

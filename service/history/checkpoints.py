@@ -159,7 +159,7 @@ class Checkpoints:
         self._start_afresh(state, None)
 
     def save_quietly(self, state: State, summary: bytes) -> None:
-        """Write a snapshot; if that fails, log the failure and try again later, as the log has all changes."""
+        """Write a snapshot; if that fails, log the failure and try again later, because the log has all changes."""
         try:
             self._journal.settle()
             self.save(state, summary)

@@ -232,7 +232,7 @@ class Journal:
             store.delete(store.acquire(self.lease.model))
 
     def release(self) -> None:
-        """Release the lease, so that another service can take the model over at once."""
+        """Release the lease, so that another service can take the model over immediately."""
         self._call("lease", lambda store: store.release(self.lease))
 
     def check_writable(self) -> None:
@@ -327,7 +327,7 @@ def append_together(
 
 
 def remember_together(source: Source, answers: Sequence[tuple[Journal, str, bytes]]) -> None:
-    """Store the answers of many models to a request; if this fails, each journal does so before its next command."""
+    """Store the answers of many models to a request; if this fails, each journal does it before its next command."""
     try:
         with source.health.store_call("answer"):
             source.store.remember_many([(journal.lease, request, answer) for journal, request, answer in answers])

@@ -295,7 +295,7 @@ class ReadingsTogether(Together[HostedFeed, Planned]):
         return created
 
     def _plan(self, one: HostedFeed, *, is_stored: bool) -> Reply | Planned:
-        """Return the plan of one feed's part, with a digest of this feed's readings alone for the log.
+        """Return the plan of one feed's part; the log gets a digest of this feed's readings alone.
 
         An erasure in one feed then leaves the digests of other feeds as they are.
         """

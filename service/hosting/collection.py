@@ -204,7 +204,7 @@ class Collection(Generic[R]):
         return +counts
 
     def glance(self, limit: int) -> Mapping[str, object]:
-        """Return a value that changes with the descriptions of the first ``limit`` replicas and of awake replicas."""
+        """Return a value that changes when any description of an awake replica or of the first ``limit`` changes."""
         with self._lock:
             found: dict[str, object] = {id_: self._index[id_] for id_ in islice(self._listed("", ""), limit)}
             kept = [replica for replica in self._kept.values() if fleet_of(replica.id) is None]
@@ -255,7 +255,7 @@ class Collection(Generic[R]):
         return f"{self.kind.letter}-{secrets.token_hex(6)}"
 
     def delete(self, id: str) -> Future[None]:
-        """Delete a replica with all its stored data; raise an error at once if another service holds the replica.
+        """Delete a replica with all its stored data; raise an error immediately if another service holds the replica.
 
         The returned future raises later errors. The caller calls :meth:`forget` when the future is done.
         """

@@ -121,7 +121,7 @@ class HostedFeed(Replica[FeedState]):
         return glimpse_of(self._summary)
 
     def news(self) -> Future[None] | None:
-        """Return a future that ends once the feed is awake; None if the feed is awake already or cannot wake."""
+        """Return a future that ends when the feed is awake; None if the feed is awake already or cannot wake."""
         return None if self._fault is not None or self.shown is not None else self.wake()
 
     def stamp(self) -> object:
@@ -254,7 +254,7 @@ class HostedFeed(Replica[FeedState]):
         super().give_up(reason)
 
     def leave_source(self) -> None:
-        """Stop reading the feed's source; returns at once."""
+        """Stop reading the feed's source; returns without waiting."""
         if self._pump is not None:
             self._pump.leave()
 
@@ -342,9 +342,10 @@ class HostedFeed(Replica[FeedState]):
         self.shown = View.of(self.current, before if same else None, done["forecasts"])
 
     def _follow(self, done: dict[str, Any], began: float, size: int, seconds: float | None = None) -> None:
-        """Count a call and announce its events; ``began`` is the CPU time at its start, ``size`` its record's bytes.
+        """Count a call and announce its events.
 
-        If the call was made for many feeds, its ``seconds`` are counted in the metrics, too.
+        ``began`` is the thread's CPU time at its start, and ``size`` is the size of its record in bytes. If the call
+        was made for many feeds, its ``seconds`` are counted in the metrics, too.
         """
         with self.following():
             self.checkpoints.record_change(time.thread_time() - began, size)

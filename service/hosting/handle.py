@@ -64,7 +64,7 @@ class Updated:
 class Erased:
     """The result of an erasure in a model or feed: the version after the erasure, and the certificate of its optimum.
 
-    ``requests`` counts the removed answers to earlier requests; a model without examples has no certificate. For a
+    ``requests`` counts the removed answers to earlier requests. A model without examples has no certificate. For a
     model that only jobs train, ``training`` says in words what the erasure did to its last training. If that training
     was removed, ``owed`` is the request for a job that retrains the model.
     """
@@ -157,7 +157,7 @@ class Reader(Protocol):
 
     @property
     def stale(self) -> bool:
-        """Whether changes are refused now, as the store may have newer data than this process knows."""
+        """Whether changes are refused now, because the store may have newer data than this process knows."""
 
     @property
     def published(self) -> Published:
@@ -168,7 +168,7 @@ class Reader(Protocol):
         """Seconds since this version was last known to be the newest; None if this process always knows the newest."""
 
     def reading(self, X: Rows | TableRows) -> Steps[Published]:
-        """Return, by a generator of steps, the version that predicts rows X; a step may wait for the model to wake."""
+        """Find the version that predicts rows X, in steps of a generator; a step may wait for the model to wake."""
 
     @property
     def recent(self) -> Any:
@@ -203,8 +203,7 @@ class Hosted(Protocol):
         """The reason why the model or feed is not served; None if it is served."""
 
     def news(self) -> Future[None] | None:
-        """Return a future that ends once this process knows all announced changes; None if it knows all changes
-        already.
+        """Return a future that ends when this process knows all announced changes; None if it already does.
 
         The future may raise ModelUnavailable, and UnknownModel or UnknownFeed after a deletion.
         """
@@ -239,7 +238,7 @@ class ModelHandle(Hosted, Reader, Protocol):
         """Replace the model by the result of a retraining, as a new version."""
 
     def versions(self) -> dict[str, Any]:
-        """Return the versions that can be restored; call it from a thread, as it reads the store."""
+        """Return the versions that can be restored; call it from a thread, because it reads the store."""
 
     def seen(self, keys: Sequence[Key], tags: Sequence[str] = ()) -> Future[Seen]:
         """Return how many of these keys are in the window.
@@ -270,7 +269,7 @@ class FeedHandle(Hosted, Protocol):
 
     @property
     def stale(self) -> bool:
-        """Whether changes are refused now, as the store may have newer data than this process knows."""
+        """Whether changes are refused now, because the store may have newer data than this process knows."""
 
     @property
     def view(self) -> View:

@@ -50,8 +50,8 @@ class Mailbox:
         """Add a call to the queue; the returned future gets the call's result or error. Raises QueueFull or
         ModelUnavailable.
 
-        ``after`` runs once the call has its result, and must not raise. With ``always``, even a full queue accepts the
-        call.
+        ``after`` runs as soon as the call has its result, and must not raise. With ``always``, even a full queue
+        accepts the call.
         """
         future: Future[T] = Future()
         context = copy_context()

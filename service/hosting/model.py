@@ -103,7 +103,7 @@ class HostedModel(Replica[ModelState]):
         return Recent()
 
     def reader(self, X: Rows | TableRows) -> Published:
-        """Return the newest version, which can predict any rows; not for the event loop, as this may wake the model."""
+        """Return the newest version, which can predict any rows; not for the event loop: this may wake the model."""
         self.used_at = time.monotonic()
         while (seen := self._published) is None:
             self.wake().result()
@@ -160,7 +160,7 @@ class HostedModel(Replica[ModelState]):
         return self._submit(partial(self._changed, request, digest, partial(self._swap, found, request), solve))
 
     def versions(self) -> dict[str, Any]:
-        """Return the versions that can be restored; call it from a thread, as it reads the store."""
+        """Return the versions that can be restored; call it from a thread, because it reads the store."""
         with self.context.source.health.store_call("load"):
             store = self.context.source.store
             snapshots, oldest = store.snapshots(self.id), oldest_kept(store, self.id)

@@ -119,7 +119,7 @@ class Registry:
     def _give_way(self) -> None:
         """Wait until the service is ready, at most until :data:`GIVE_WAY_SECONDS` after its start.
 
-        Return at once in the first :data:`START_SECONDS`, in which the start itself waits for replicas.
+        Return immediately in the first :data:`START_SECONDS`, in which the start itself waits for replicas.
         """
         health = self._context.source.health
         while not (health.is_restored or self._stopping.is_set()):

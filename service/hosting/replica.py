@@ -69,7 +69,7 @@ def queued(
 ) -> Callable[[Callable[Concatenate[Q, P], T]], Callable[Concatenate[Q, P], Future[T]]]:
     """Decorate a method so that its calls run in the replica's mailbox, and return a future of the result.
 
-    The decorated method returns at once, or raises QueueFull or ModelUnavailable.
+    The decorated method returns without waiting, or raises QueueFull or ModelUnavailable.
 
     Parameters
     ----------
@@ -176,7 +176,7 @@ class Replica(Logged[S]):
 
     @property
     def stale(self) -> bool:
-        """Whether the replica refuses changes now, as the store may have newer data than this process knows."""
+        """Whether the replica refuses changes now, because the store may have newer data than this process knows."""
         return self.state != "live" or not self.context.source.health.store_is_fresh
 
     @property
@@ -193,7 +193,7 @@ class Replica(Logged[S]):
             self.journal.observe(known, head)
 
     def news(self) -> Future[None] | None:
-        """Return a future that ends once this process knows all announced changes; None if it knows all already."""
+        """Return a future that ends when this process knows all announced changes; None if it already does."""
         return None if self._fault is not None or self._state is not None or self.is_known else self.wake()
 
     def begin(self, lease: Lease) -> None:
@@ -382,7 +382,7 @@ class Replica(Logged[S]):
                 self._spec = self.decode_spec(stored)
 
     def found_again(self, found: Indexed) -> None:
-        """Mark the replica as at rest, described by ``found`` from the store's index, and clear the replica's fault."""
+        """Mark the replica as at rest, with ``found`` as its entry in the store's index, and clear its fault."""
         self._fault, self._found, self._summary = None, found, summary.read(found.summary)
         self._spec = None if self._summary is None else self.parse_spec(self._summary.spec)
 
@@ -393,7 +393,7 @@ class Replica(Logged[S]):
         self.used_at = time.monotonic()
 
         def turn() -> T:
-            """Run the call once the state is in memory and not broken; record its stages for the service's log."""
+            """Run the call when the state is in memory and not broken; record its stages for the service's log."""
             stage("write")
             try:
                 self._be_awake()

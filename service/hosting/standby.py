@@ -69,8 +69,7 @@ class Standby:
         return replace(self._published, predictor=None) if soon else self._published
 
     def reader(self, X: Rows | TableRows) -> Published:
-        """Return the newest version that can be read; not for the event loop's thread, as it may have to read the
-        store.
+        """Return the newest version that can be read; not for the event loop's thread, because this may read the store.
 
         Raises ModelUnavailable if no version can be read.
         """

@@ -76,7 +76,7 @@ class SharedJobs:
         return asked, float(at or "inf")
 
     def done(self, id: str) -> None:
-        """Delete the request to end a job, once the request is carried out; after a crash it is carried out again."""
+        """Delete the request to end a job, after the request is carried out; after a crash it is carried out again."""
         with self._health.store_call("document"):
             self._store.delete_document(DocumentName(END, id))
 
@@ -111,7 +111,7 @@ class SharedJobs:
         return other
 
     def is_over(self, other: OtherJob) -> bool:
-        """Return whether a job shall be unlisted, as it is older than ``GONE_SECONDS`` and its front end is away."""
+        """Return whether a job is dropped from lists: it is older than ``GONE_SECONDS`` and its front end is away."""
         return time.time() - other.record.created_at > GONE_SECONDS and self._fronts.is_away(other.holder)
 
     def file(self, other: OtherJob, name: str) -> bytes:

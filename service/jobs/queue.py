@@ -96,7 +96,7 @@ class Wanted:
 
 @dataclass(frozen=True)
 class JobLimits:
-    """How many jobs run at once, how many may wait, and how many finished ones are kept."""
+    """How many jobs run at the same time, how many may wait, and how many finished jobs are kept."""
 
     running: int
     waiting: int
@@ -352,7 +352,7 @@ class Jobs:
         return self._kinds[kind].copies * one
 
     def when_ended(self, id: str, call: Callable[[], None]) -> None:
-        """Call a function in a job's thread when the job has ended, or at once if it already has."""
+        """Call a function in a job's thread when the job has ended, or immediately if it has ended already."""
         if (turn := self._under_way.get(id)) is None:
             call()
         else:
@@ -623,7 +623,7 @@ class Jobs:
 
 
 def _copied(live: Subject, wanted: Wanted) -> Any:
-    """Return a copy of the model once its writer has made it; raises Cancelled if the job is cancelled before."""
+    """Return a copy of the model when its writer has made it; raises Cancelled if the job is cancelled before."""
     copy = live.copy()
     while not wait([copy], LOOK_SECONDS).done:
         if wanted.is_over:

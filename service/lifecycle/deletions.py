@@ -24,7 +24,7 @@ DELETED_AT_ONCE = 8
 
 
 def delete_feeds(home: Feeds, ids: Sequence[str]) -> None:
-    """Delete feeds in parallel, as each waits for the disk; raises the error of the first feed that fails."""
+    """Delete feeds in parallel, because each waits for the disk; raises the error of the first feed that fails."""
     going: dict[str, Future[None]] = {}
     for id_ in ids:
         with suppress(UnknownFeed):

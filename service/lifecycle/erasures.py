@@ -194,7 +194,7 @@ class Erasures:
             return AnsweredErasure(receipt)
 
     def _earlier(self, request: str, body: str) -> Document | None:
-        """Return an earlier identical request's receipt, once its erasure is finished; raises IdempotencyConflict."""
+        """Return an earlier identical request's receipt, after its erasure is finished; raises IdempotencyConflict."""
         with self._health.store_call("load"):
             under_way = [one for one in begun(self._store) if one.request == one.hash(request)]
         for one in under_way:

@@ -1,7 +1,7 @@
 """Deliver the entries of a fleet's source to the fleet's series; a column of each entry names the entry's series.
 
 A series ignores a reading with a known time, so entries that a source delivers again after a crash have no second
-effect. The fleet stores its progress once the effects of entries are durable; then it acknowledges the entries to the
+effect. The fleet stores its progress when the effects of entries are durable; then it acknowledges the entries to the
 source.
 """
 

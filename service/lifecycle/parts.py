@@ -440,7 +440,7 @@ def _asking() -> Iterator[None]:
 
 
 def _warm_up() -> None:
-    """Load the solvers' compiled code, or compile it, once cores are idle."""
+    """Load the solvers' compiled code, or compile it, as soon as cores are idle."""
     _yield_to_others()
     wait_for_rest(ASIDE_SECONDS)
     log.info("loading the solvers; those that are not compiled yet are, which takes half a minute")

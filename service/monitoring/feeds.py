@@ -59,7 +59,7 @@ class SourceSample:
 
 @dataclass(frozen=True)
 class FeedSample:
-    """Metrics of one feed; ``every`` is in seconds, ``coverage`` the share of readings that bands should contain."""
+    """Metrics of one feed; ``every`` is in seconds; ``coverage`` is the share of readings that bands should contain."""
 
     id: str
     position: int = 0

@@ -102,7 +102,7 @@ class RemoteActor:
         self.owner.cluster.lost(self.place, error)
 
     def begin_again(self) -> None:
-        """Request all views again after this front end has rejoined the cluster, as its earlier calls get no answer."""
+        """Request all views again: this front end has rejoined the cluster, and its earlier calls get no answer."""
         self._lose()
         self.incarnation, self.moment = "", 0
         self._round += 1
@@ -202,7 +202,7 @@ class RemoteActor:
         self._views.pop(stored, None)
 
     def forget_dead(self) -> list[str]:
-        """Drop the views of ended incarnations, once the index was read again; return the names of their replicas."""
+        """Drop the views of ended incarnations after the index was read again; return the names of their replicas."""
         with self._lock:
             gone = [stored for stored, view in self._views.items() if view.life[0] in self._dead]
             for stored in gone:

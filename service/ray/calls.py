@@ -85,7 +85,7 @@ class Call(Future[Any]):
             self._fail(None)
 
     def lost(self) -> None:
-        """Send the call again after this front end has rejoined the cluster, as its earlier calls get no answer."""
+        """Send the call again: this front end has rejoined the cluster, and its earlier calls get no answer."""
         if self._is_sent and not self.done():
             self._again(ConnectionError("the connection was lost and made again"))
 

@@ -78,7 +78,7 @@ class RemoteReplica:
 
     @property
     def reported(self) -> View | None:
-        """The last reported view; None if the replica is at rest, as the index then describes it."""
+        """The last reported view; None if the replica is at rest, because the index then describes it."""
         return self.there.view(self.stored)
 
     @property
@@ -189,7 +189,7 @@ class RemoteReplica:
         return False
 
     def news(self) -> Call:
-        """Return a future that completes once this process knows all changes that the actor has announced."""
+        """Return a future that completes when this process knows all changes that the actor has announced."""
         return self.ask(commands.HEAR, patience=NEWS_SECONDS)
 
     write_back = Command(Replica.write_back, mutates=True)

@@ -243,7 +243,7 @@ class HeldMemory:
         self.size = size
 
     def release(self) -> None:
-        """Release all bytes of the share, as the replica is no longer in memory."""
+        """Release all bytes of the share, because the replica is no longer in memory."""
         self.size = 0
         self._budget.release(self)
 

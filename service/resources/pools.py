@@ -87,7 +87,7 @@ class Pool:
         return await asyncio.wrap_future(self.begin(call, *arguments))
 
     def close(self) -> None:
-        """End the threads once their work is done."""
+        """End the threads when their work is done."""
         self._threads.shutdown()
 
 
@@ -111,6 +111,6 @@ class SteppedPool(Pool):
         return result.result()
 
     def close(self) -> None:
-        """End the threads once their work is done."""
+        """End the threads when their work is done."""
         self._shared.wait()
         super().close()

@@ -54,7 +54,7 @@ class Solve:
 
     @property
     def has_ended(self) -> bool:
-        """Whether the solve was asked to end, as its result is no longer wanted."""
+        """Whether the solve was asked to end, because its result is no longer wanted."""
         return self._ended is not None
 
     def check(self) -> None:
@@ -103,7 +103,7 @@ class SolveScheduler:
 
     @contextmanager
     def turn(self, solve: Solve) -> Iterator[None]:
-        """Wait for a place and hold it during the block; raises NotSolved in the block once the solve must end."""
+        """Wait for a place and hold it during the block; raises NotSolved in the block when the solve must end."""
         stage("turn")
         self._take(solve)
         stage("solve")
@@ -123,7 +123,7 @@ class SolveScheduler:
             return {"running": len(self._running), "waiting": len(self._waiting)}
 
     def check_open(self) -> None:
-        """Raise CutOff once no further solves may begin."""
+        """Raise CutOff when no further solves may begin."""
         if self._closed:
             raise CutOff("the service stops; nothing was changed")
 

@@ -280,12 +280,12 @@ class Store(Protocol):
     def retake(self, lease: Lease, attempt: int) -> tuple[Lease, int]:
         """Fence this writer's unanswered calls on its model; return a new lease and the newest record's number.
 
-        A writer raises ``attempt`` with every call of this method, as the answers to its earlier calls may have been
-        lost. Raises Fenced if another writer has the model.
+        A writer raises ``attempt`` with every call of this method, because the answers to its earlier calls may have
+        been lost. Raises Fenced if another writer has the model.
         """
 
     def release(self, lease: Lease) -> None:
-        """Give the lease back, so that another service can take the model over at once; raises Fenced."""
+        """Give the lease back, so that another service can take the model over immediately; raises Fenced."""
 
     def release_all(self) -> None:
         """Let other services take over every model of this service, until it takes or creates a model again."""

@@ -100,7 +100,7 @@ def copy_documents(source: Store, target: Store, say: Callable[[DocumentName], N
 
 
 def acquire_patiently(source: Store, model: str, patience: float) -> Lease:
-    """Take a model over once no live process holds it; raises LeaseHeld after ``patience`` seconds."""
+    """Take a model over as soon as no live process holds it; raises LeaseHeld after ``patience`` seconds."""
     end = time.monotonic() + patience
     while True:
         try:
@@ -138,7 +138,7 @@ def _copy(source: Store, target: Store, stored: StoredModel, held: Lease) -> Cop
 
 
 def _solution(store: Store, model: str) -> Solution | None:
-    """Return the stored solution of a model, None if the solution is damaged, as it can be computed again."""
+    """Return the stored solution of a model, None if the solution is damaged, because it can be computed again."""
     try:
         return store.solution(model)
     except StoreDamaged as error:

@@ -268,7 +268,7 @@ class RedisStore:
 
     @property
     def shared(self) -> bool:
-        """True, as a second service may use the same Redis server and stand by."""
+        """True, because a second service may use the same Redis server and stand by."""
         return True
 
     def durability(self) -> Durability:

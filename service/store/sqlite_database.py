@@ -1,6 +1,6 @@
-"""The store's SQLite database: one connection, one lock, and commits that return once they are on the disk.
+"""The store's SQLite database: one connection, one lock, and commits that return when they are on the disk.
 
-One connection is enough, as SQLite allows a single writer anyway and every call is short. Threads release the lock
+One connection is enough, because SQLite allows a single writer anyway and every call is short. Threads release the lock
 before they wait for the disk, so that one sync serves several threads.
 """
 
@@ -102,7 +102,7 @@ class Database:
 
     @contextmanager
     def transaction(self) -> Iterator[sqlite3.Connection]:
-        """Run the block under the lock as one transaction, and return once the transaction is on the disk.
+        """Run the block under the lock as one transaction, and return when the transaction is on the disk.
 
         After a failed sync, the transaction may be on the disk all the same; the next transaction first syncs it again.
         """
@@ -201,7 +201,7 @@ class Syncs:
 
     By default, SQLite waits for the disk inside each commit, one commit after the other. With ``synchronous=NORMAL``,
     SQLite syncs only when it copies its write-ahead log into the database or begins that log again. This class syncs
-    the log instead, outside of the database's lock; a commit survives a loss of power once :meth:`wait` has returned.
+    the log instead, outside of the database's lock; a commit survives a loss of power when :meth:`wait` has returned.
 
     Parameters
     ----------

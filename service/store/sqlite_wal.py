@@ -35,7 +35,7 @@ Sums = tuple[int, int]
 class Walk:
     """Counts of a log: valid ``frames`` before the first damaged one, and whole transactions ``behind`` that frame.
 
-    Behind a damaged header one transaction is counted, if the log has any frame.
+    If the header of a log with frames is damaged, ``behind`` is 1.
     """
 
     frames: int = 0
