@@ -243,7 +243,7 @@ def _after(rows: int) -> Iterator[None]:
 class Arrays:
     """The arrays of a dataset, mapped into memory from files with verified checksums.
 
-    Raises StoreUnavailable if a file cannot be read, StoreDamaged if it is not as it was written.
+    Raises StoreUnavailable if a file cannot be read, and StoreDamaged if a file is not as it was written.
     """
 
     def __init__(self, directory: Path, described: Mapping[str, Any]) -> None:

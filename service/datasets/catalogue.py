@@ -409,7 +409,7 @@ class Datasets:
     def directory(self, described: Document) -> Path:
         """Return the local directory with the files of a dataset.
 
-        Raises UnknownDataset if it was deleted or replaced, DatasetElsewhere if the files are not here.
+        Raises UnknownDataset if the dataset was deleted or replaced, DatasetElsewhere if its files are not here.
         """
         self.check(described)
         directory = self._root / str(described["directory"])

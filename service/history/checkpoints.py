@@ -35,8 +35,9 @@ class Due:
     """The limits after which a snapshot is due: a number of updates, of seconds, or of ``replay_seconds`` of solving.
 
     A solution is due after ``solution_seconds`` of solving since the last one. No snapshot is due after ``seconds`` if
-    the updates since the newest snapshot took less than ``worth_seconds`` to solve. None is due when the model goes to
-    rest if they took less than ``worth_at_rest``. Solving the updates again is then faster than writing a snapshot.
+    the updates since the newest snapshot took less than ``worth_seconds`` to solve. No snapshot is due when the model
+    goes to rest if those updates took less than ``worth_at_rest`` to solve. Solving so few updates again takes less
+    time than writing a snapshot.
     """
 
     updates: int

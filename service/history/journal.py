@@ -259,8 +259,8 @@ class Journal:
     def observe(self, known: int, head: Head | None) -> None:
         """Compare the model's ``head`` in the store with ``known``, which was read first; any thread may call this.
 
-        If the store has fewer records than it had acknowledged, it has lost records. This holds even if the store names
-        another writer, because a backup that was restored names an older writer.
+        If the store has fewer records than it had acknowledged, it has lost records, whichever writer it names: a
+        backup that was restored names an older writer.
         """
         is_behind = head is None or head.sequence < known
         if head is not None and not is_behind and head.lease.writer != self.lease.writer:

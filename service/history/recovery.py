@@ -152,8 +152,8 @@ class _Recovery:
     def _solved(self, base: dict[str, Any] | None, after: int) -> ModelState | None:
         """Return the stored solution's model, or None.
 
-        It is None if the solution is damaged or not newer than ``base``, or if a request before it has no stored
-        answer.
+        The result is None if the solution is damaged or not newer than ``base``, or if a request before it has no
+        stored answer.
         """
         solution = self.solution
         if solution is None or solution.sequence <= after:

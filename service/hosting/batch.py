@@ -1,4 +1,4 @@
-"""Changes of many models or feeds in one call: the store logs all in one step, then each replica applies its change.
+"""Changes of many models or feeds in one call: the store logs them in one step, then each replica applies its own.
 
 The call holds all its replicas until it ends, so that their other calls come before or after the whole change. Calls
 that hold several replicas take turns to hold them, so that none waits for a replica that another one holds. A replica
@@ -306,9 +306,8 @@ class ReadingsTogether(Together[HostedFeed, Planned]):
     def _ready(self, planned: dict[str, Planned]) -> dict[str, Planned]:
         """Return the plans, and give the fleet's shared settings to feeds that have no settings yet.
 
-        If the fleet has no stored settings yet, but one of its feeds already has models, the settings of this feed are
-        given. This happens if a process died after a feed had chosen settings and before these were stored for the
-        fleet.
+        A process may have died after a feed had chosen settings and before these were stored for the fleet. In this
+        case, the settings of a feed that has models are given.
         """
         if self._given is None:
             feeds = map(self._feed, planned)

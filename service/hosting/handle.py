@@ -65,8 +65,8 @@ class Erased:
     """The result of an erasure in a model or feed: the version after the erasure, and the certificate of its optimum.
 
     ``requests`` counts the removed answers to earlier requests. A model without examples has no certificate. For a
-    model that only jobs train, ``training`` says in words what the erasure did to its last training. If that training
-    was removed, ``owed`` is the request for a job that retrains the model.
+    model that only jobs train, ``training`` says in words what the erasure did to its last training. If the erasure has
+    removed the last training, ``owed`` is the request for a job that retrains the model.
     """
 
     version: int
@@ -205,7 +205,7 @@ class Hosted(Protocol):
     def news(self) -> Future[None] | None:
         """Return a future that ends when this process knows all announced changes; None if it already does.
 
-        The future may raise ModelUnavailable, and UnknownModel or UnknownFeed after a deletion.
+        The returned future may raise ModelUnavailable, and UnknownModel or UnknownFeed after a deletion.
         """
 
     def erase(self, intent: Intent, solve: Solve | None = None) -> Future[Erased]:
@@ -275,7 +275,7 @@ class FeedHandle(Hosted, Protocol):
     def view(self) -> View:
         """The feed as readers see it after its newest call, with at least the newest event.
 
-        Raises Restoring while it is at rest.
+        Raises Restoring while the feed is at rest.
         """
 
     @property

@@ -200,7 +200,7 @@ def _remove(path: Path) -> None:
 
 
 def _sums(directory: Path) -> dict[str, str]:
-    """Return a dict from the path of each file in a directory and its subdirectories to the file's SHA-256."""
+    """Map the path of each file in a directory and its subdirectories to the file's SHA-256."""
     files = sorted(path for path in directory.rglob("*") if path.is_file() and path.name != LIST)
     return {str(path.relative_to(directory)): _sum(path) for path in files}
 

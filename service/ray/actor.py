@@ -1,9 +1,9 @@
 """The Ray actor that hosts models and feeds, which are called replicas; Ray starts, finds and restarts the actor.
 
 Whenever Ray starts an actor, on any node, the actor restores its replicas from Redis. An actor takes the leases of its
-replicas under its own name, which it keeps over restarts. So it need not wait until the leases of its earlier
-incarnation lapse. An earlier incarnation that still runs is fenced, because its leases have an older epoch, and then
-ends itself.
+replicas under its own name, which it keeps over restarts. Therefore a restarted actor need not wait until the leases of
+its earlier incarnation lapse. An earlier incarnation that still runs is fenced, because its leases have an older epoch,
+and then ends itself.
 """
 
 from __future__ import annotations

@@ -261,7 +261,7 @@ class Cluster:
     def _bytes(self, spec: ModelSpec | FeedSpec | None) -> int:
         """Return the bytes of memory to reserve for an actor.
 
-        They are the most that a replica with ``spec`` needs, or the setting's if ``spec`` has no limit or is unknown.
+        An actor gets as much as a replica with ``spec`` may need; if this is unknown, as much as the setting says.
         """
         settings = self._settings
         if isinstance(spec, FeedSpec):

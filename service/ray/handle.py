@@ -157,7 +157,8 @@ class RemoteReplica:
     def serving(self) -> Any:
         """Return the replica itself.
 
-        Raises ModelUnavailable if its actor reports that it is not served, unless it is just being restored.
+        Raises ModelUnavailable if the actor reports that the replica is not served, unless the replica is just being
+        restored.
         """
         reported = self.reported
         if reported is not None and reported.state not in (*SERVED, "restoring"):
@@ -173,7 +174,7 @@ class RemoteReplica:
     # What is asked where it lives.
 
     def ask(self, command: Command, solve: Solve | None = None, patience: float | None = None) -> Call:
-        """Send a command to the actor; a lost actor has ``patience`` seconds to return, by default the setting's."""
+        """Send a command to the actor; a lost actor has ``patience`` seconds to return; the setting is the default."""
         logged = current()
         seconds = None if solve is None else solve.rest()
         patience = self._settings.ray_seconds if patience is None else patience

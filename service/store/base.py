@@ -236,7 +236,8 @@ class Store(Protocol):
     def ping(self) -> None:
         """Show other services that this one is alive; raise StoreUnavailable if the store could not take an update now.
 
-        Checks that write to the disk are made every few seconds only, to spare the disk; all other checks at each call.
+        Checks that write to the disk are made every few seconds only, to spare the disk; all other checks are made at
+        each call.
         """
 
     def begin_again(self) -> None:

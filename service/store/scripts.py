@@ -3,7 +3,7 @@
 Redis runs a script without interruption, but does not undo its writes if it fails. The first write of each script is
 one that Redis refuses if it is out of memory, read-only or cannot write to its disk; after a successful first write, no
 later write can fail. A script that must also run on a full server begins with a write that frees memory, so that Redis
-accepts its later writes. So leases can be taken and models deleted however full the memory is.
+accepts its later writes. Therefore leases can be taken and models can be deleted even if the memory is full.
 
 Every script on a model gets first the model's keys, in the order of :data:`MODEL_KEYS`, and then the index of models. A
 model's chunks are stored under its key "chunk" with a suffix. The model's lease is the string ``epoch:writer``.

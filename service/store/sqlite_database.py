@@ -37,7 +37,7 @@ PROBE_SECONDS = 3.0
 
 
 class Database:
-    """The database, open for writing, or ``only_read`` until it can be written.
+    """The database, which is open for writing, or ``only_read`` until it can be written.
 
     ``writer`` is a random name of this process, which its leases carry.
     """
@@ -45,7 +45,7 @@ class Database:
     def __init__(self, path: Path, probe_seconds: float) -> None:
         """Open the database, or make it; a database that cannot be written now is opened for reading.
 
-        Raises StoreDamaged, StoreTooNew, or StoreUnavailable if it cannot even be read.
+        Raises StoreDamaged, StoreTooNew, or StoreUnavailable if the database cannot even be read.
         """
         self._path = path
         self._probe_seconds = probe_seconds

@@ -58,8 +58,8 @@ def sqlite_errors() -> Iterator[None]:
 def open_database(path: Path) -> tuple[sqlite3.Connection, Marks]:
     """Return the database, opened and upgraded, and its high-water marks; make a new one if no older file exists.
 
-    Raises StoreDamaged if it has lost its tables or documents, StoreTooNew, or StoreUnavailable if it cannot be
-    written. ``damage`` of the marks lists the models that have lost something.
+    Raises StoreDamaged if the database has lost tables or documents, StoreTooNew, or StoreUnavailable if it cannot be
+    written. The attribute ``damage`` of the marks lists the models of which records are lost.
     """
     with sqlite_errors():
         marks = _check_file(path)
