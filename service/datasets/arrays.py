@@ -108,7 +108,7 @@ class Sink:
         self._append("X", codes)
 
     def sparse(self, values: Array, columns: Array, counts: Array) -> None:
-        """Check and write sparse rows: entries, their columns, and the ``counts`` in rows (m,); raises InvalidInput."""
+        """Check and write sparse rows: entries, their columns, and the number in each row (m,); raises InvalidInput."""
         row = max(0, self._size("starts") - 1)
         if columns.size:
             self.width = max(self.width, int(columns.max()) + 1)

@@ -327,7 +327,7 @@ def append_together(
 
 
 def remember_together(source: Source, answers: Sequence[tuple[Journal, str, bytes]]) -> None:
-    """Store the answers of many models to a request; if this fails, each journal does it before its next command."""
+    """Store the answers of many models to a request now or, if that fails, before each model's next command."""
     try:
         with source.health.store_call("answer"):
             source.store.remember_many([(journal.lease, request, answer) for journal, request, answer in answers])

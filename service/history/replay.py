@@ -49,8 +49,8 @@ class Patience:
     """The time limits of a replay's solves: of the ``whole`` replay, the last updates ``together``, the ``newest``
     update.
 
-    If the newest update exceeds its limit, OutOfTime ends the replay. If ``sets_aside`` is True and the update was
-    never answered, the update is set aside instead.
+    If the newest update exceeds its limit, OutOfTime ends the replay. If ``sets_aside`` is True, a newest update that
+    was never answered is set aside instead.
     """
 
     whole: Solve
@@ -88,7 +88,7 @@ class Replay:
     """A replay, which applies records to ``state`` up to number ``newest``, and counts updates that had an effect.
 
     An error that is not :data:`FORESEEN` destroys the state. If each update is applied ``alone``, the replay copies the
-    state before each update, so that the state survives, but it takes longer.
+    state before each update; this takes longer, but the state survives an error.
     """
 
     source: Source

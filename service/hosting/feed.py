@@ -344,8 +344,8 @@ class HostedFeed(Replica[FeedState]):
     def _follow(self, done: dict[str, Any], began: float, size: int, seconds: float | None = None) -> None:
         """Count a call and announce its events.
 
-        ``began`` is the thread's CPU time at its start, and ``size`` is the size of its record in bytes. If the call
-        was made for many feeds, its ``seconds`` are counted in the metrics, too.
+        ``began`` is the thread's CPU time when the call began, and ``size`` is the size of the call's record in bytes.
+        If the call was made for many feeds, its ``seconds`` are counted in the metrics, too.
         """
         with self.following():
             self.checkpoints.record_change(time.thread_time() - began, size)

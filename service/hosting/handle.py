@@ -95,9 +95,9 @@ class Return:
 class Description(ModelRecord):
     """The present state of a model: its newest version, and how the model is served.
 
-    ``error`` says why the model is not served. ``memory`` is the number of bytes that it needs of the budget after an
-    update. ``awake`` says whether its state is in memory. ``predicted`` is the number of rows it has predicted since it
-    woke.
+    ``error`` says why the model is not served. ``memory`` is the number of bytes of the budget that the model needs
+    after an update. ``awake`` says whether the model's state is in memory. ``predicted`` is the number of rows that the
+    model has predicted since it woke.
     """
 
     state: ServingState

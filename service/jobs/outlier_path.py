@@ -30,7 +30,7 @@ from livesvm.solvers.runtime.progress import Progress
 
 
 class OutlierPathRequest(Request):
-    """A request for the outlier path of a model's window: robust models, and labels or targets that look wrong."""
+    """A request for the outlier path of a model's window: it finds robust models, and labels or targets in doubt."""
 
     model_config = ConfigDict(json_schema_extra={"examples": [{"parameter": "s", "hold_out": 0.2}]})
 

@@ -46,10 +46,10 @@ class Sought:
 
 @dataclass
 class Naming:
-    """What the search found in one history: ``names`` are the wanted keys and tags in it, ``tagged`` all keys with a
-    wanted tag.
+    """What the search found in one history.
 
-    ``trainings`` are datasets with wanted rows on which a model was trained, ``unsearched`` trainings on unknown rows.
+    ``names`` are the wanted keys and tags in it, and ``tagged`` are all keys with a wanted tag. ``trainings`` are
+    datasets with wanted rows on which a model was trained, and ``unsearched`` are trainings on unknown rows.
     ``respelled`` are keys that are stored as a number although the wanted key is a text, or vice versa. ``marks`` are
     the marks of all names in the history; None if they are not known, or may become more at any moment.
     """

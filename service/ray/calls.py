@@ -60,7 +60,7 @@ class Call(Future[Any]):
     def send(self) -> Call:
         """Send the call, without waiting; an actor that is not known yet is looked up in a thread.
 
-        The call's future raises QueueFull if the actor has the largest number of calls that block threads.
+        The call's future raises QueueFull if the actor may not have more calls that block its threads.
         """
         if self._asked.command.blocks and not self._there.takes(self):
             name = self._there.place.name

@@ -204,7 +204,7 @@ class _Decided(Published):
     found: Any = None
 
     def checked(self, spec: ModelSpec, X: Rows | TableRows, limit: int) -> Rows:
-        """Return the rows with their columns left out, which the actor has checked already."""
+        """Return as many rows without columns, because the actor has checked the given rows already."""
         return np.empty((len(X), 0))
 
     def decide(self, spec: ModelSpec, X: Rows) -> Any:

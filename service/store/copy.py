@@ -85,8 +85,8 @@ def copy_models(source: Store, target: Store, patience: float, say: Callable[[Co
 def copy_documents(source: Store, target: Store, say: Callable[[DocumentName], None]) -> None:
     """Copy every document of ``source`` to ``target``; call ``say`` after each document.
 
-    Raises DocumentExists, before anything is copied, if the target has a different document of the same kind and name,
-    or StoreError.
+    Raises StoreError, or DocumentExists if the target has a different document of the same kind and name; then nothing
+    is copied.
     """
     found = {at: data for at in source.documents() if (data := source.document(at)) is not None}
     for at, data in found.items():
