@@ -35,7 +35,7 @@ class Places:
         self._held: Counter[Hashable] = Counter()
 
     def take(self, caller: Hashable, size: int = 1) -> None:
-        """Take ``size`` places; a caller other than None gets half of all at most. Raises QueueFull at once if full."""
+        """Take ``size`` places; a caller other than None gets at most half of all; raises QueueFull without waiting."""
         if self._held.total() + size > self._limit:
             raise QueueFull(self._full)
         if caller is not None and self._held[caller] + size > self._share:
@@ -92,7 +92,7 @@ class Pool:
             return await self.run(call, *arguments)
 
     def close(self) -> None:
-        """End the threads once their work is done."""
+        """End the threads when their work is done."""
         self._threads.shutdown()
 
 
@@ -116,6 +116,6 @@ class SteppedPool(Pool):
         return result.result()
 
     def close(self) -> None:
-        """End the threads once their work is done."""
+        """End the threads when their work is done."""
         self._shared.wait()
         super().close()
