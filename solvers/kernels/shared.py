@@ -10,7 +10,6 @@ import numpy as np
 
 from livesvm.solvers.kernels.definiteness import check_positive
 from livesvm.solvers.kernels.function import FunctionKernel
-from livesvm.solvers.kernels.gram import HeldStanding
 from livesvm.solvers.kernels.kernel import Kernel
 from livesvm.solvers.runtime.cached import cached_property
 from livesvm.solvers.runtime.compile import compiled
@@ -57,17 +56,6 @@ class SharedFeatures:
         """Whether features are stored sparse: only those other than 0."""
         return isinstance(self.XT, SparseRows)
 
-    def insert(self, X: Features, known: Ints) -> Ints:
-        """Give numbers to new examples ``X`` (m, d), and return them.
-
-        For a precomputed kernel ``X`` (m, n + m) holds kernel values with the examples ``known`` (n,), and of the new
-        examples with each other.
-        """
-        gram = self.kernel.gram
-        if gram is not None:
-            X = gram.admit(dense(X), self._gram_numbers(known))[:, None].astype(np.float64)
-        return self.place(X)
-
     def place(self, X: Features) -> Ints:
         """Store new examples ``X`` (m, d), dense or sparse like the stored ones, and return their numbers."""
         numbers = self._new_numbers(X.shape[0])
@@ -90,31 +78,17 @@ class SharedFeatures:
             return is_new
         stay = np.concatenate([np.setdiff1d(window, leave, assume_unique=True), come])
         is_new |= check_positive(kernel, self.features(stay), limit)
-        every = np.concatenate([window, come])
-        self.diagonal[every] = kernel.diagonal(self.features(every))
+        self.measure(np.concatenate([window, come]))
         return is_new
 
-    def standing(self) -> HeldStanding | None:
-        """Return the state of the stored kernel values, for :meth:`bring_back`; None if the kernel stores no values."""
-        return None if self.kernel.held is None else self.kernel.held.standing()
-
-    def bring_back(self, before: HeldStanding | None, window: Ints) -> None:
-        """Undo the changes of a failed update to the kernel values of the window."""
-        if self.kernel.held is None:
-            return
-        if before is not None:
-            self.kernel.held.bring_back(before)
-        if window.size:
-            self.diagonal[window] = self.kernel.diagonal(self.features(window))
+    def measure(self, numbers: Ints) -> None:
+        """Read k(x, x) of examples again, if the kernel stores values, as these may have changed."""
+        if self.kernel.held is not None and numbers.size:
+            self.diagonal[numbers] = self.kernel.diagonal(self.features(numbers))
 
     def release(self, numbers: Ints) -> None:
         """Release the numbers of examples that have left, for use by new examples."""
-        if self.kernel.gram is not None and numbers.size:
-            self.kernel.gram.release(self._gram_numbers(numbers))
         self.vacant.extend(numbers[::-1].tolist())
-
-    def _gram_numbers(self, numbers: Ints) -> Ints:
-        return dense(self.columns(numbers))[0].astype(np.int64) if numbers.size else numbers
 
     def _new_numbers(self, m: int) -> Ints:
         reused = [self.vacant.pop() for _ in range(min(m, len(self.vacant)))]

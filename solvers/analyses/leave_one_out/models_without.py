@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple, cast
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -278,9 +278,8 @@ def leave_each(view: View, members: Ints, tell: Tell, *, is_kept: bool) -> tuple
 
 def of_pair(view: View, two: Two, members: Ints, arrays: dict[str, Any]) -> OfPair:
     """Return a pair of classes; ``members`` are its places in the window, and all pairs share the dict ``arrays``."""
-    window = cast(Any, view.window)
-    pair = window.pairs[two]
-    return OfPair(view, arrays, two, pair.state, _Standing(pair.slot[window.slots[members]], window.weights[members]))
+    window, pair = view.window, view.window.pairs[two]
+    return OfPair(view, arrays, two, pair.state, _Standing(pair.at(window.slots[members]), window.weights[members]))
 
 
 def left_alone(view: View | OfPair, members: Ints, tell: Tell) -> Floats:
