@@ -26,11 +26,11 @@ from livesvm.solvers.homotopy.warm_start import resume
 from livesvm.solvers.kernels.definiteness import check_positive
 from livesvm.solvers.kernels.function import FunctionKernel
 from livesvm.solvers.kernels.kernel import Kernel, times
-from livesvm.solvers.kernels.shared import SharedFeatures, by_number
 from livesvm.solvers.models.pairs_predictor import Two
 from livesvm.solvers.models.predictor import blocks
 from livesvm.solvers.models.scaling import center_of
 from livesvm.solvers.problem.piecewise_linear import Losses
+from livesvm.solvers.problem.shared import SharedFeatures, by_number
 from livesvm.solvers.problem.state import PathState
 from livesvm.solvers.robust.ramp_losses import Sides
 from livesvm.solvers.runtime.types import Bools, Floats, Ints

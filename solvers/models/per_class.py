@@ -9,10 +9,10 @@ import numpy as np
 
 from livesvm.solvers.homotopy.edit import Batch
 from livesvm.solvers.homotopy.run import NO_EXAMPLES
-from livesvm.solvers.kernels.shared import SharedFeatures
 from livesvm.solvers.models.pairs_predictor import Two
 from livesvm.solvers.models.path_problem import ExampleUpdate, PairsWork, ProblemChange
 from livesvm.solvers.problem.piecewise_linear import Losses, hinge
+from livesvm.solvers.problem.shared import SharedFeatures
 from livesvm.solvers.runtime.entry_point import kind_of
 from livesvm.solvers.runtime.types import Floats, Ints
 

@@ -25,13 +25,13 @@ from livesvm.solvers.kernels.definiteness import check_positive
 from livesvm.solvers.kernels.function import FunctionKernel
 from livesvm.solvers.kernels.kernel import Kernel
 from livesvm.solvers.kernels.nystroem import weights_of
-from livesvm.solvers.kernels.shared import SharedFeatures
 from livesvm.solvers.models.pairs_predictor import PairsPredictor, Two, by_other_class, summary, winners
 from livesvm.solvers.models.path_problem import ExampleUpdate, PathProblem, ProblemChange, update_each, votes_of
 from livesvm.solvers.models.per_class import PairShares, Parts
 from livesvm.solvers.models.predictor import Predictor
 from livesvm.solvers.models.scaling import NOTHING
 from livesvm.solvers.problem.piecewise_linear import NO_LOSSES, Losses, hinge
+from livesvm.solvers.problem.shared import SharedFeatures
 from livesvm.solvers.problem.state import PathState, are_free
 from livesvm.solvers.robust.local_optimality import LocalOptimality, local_optimality
 from livesvm.solvers.robust.partition import Partition, settle
@@ -333,9 +333,9 @@ class Window:
         NotPositiveSemidefinite, NotOptimal, MemoryLimit, Cancelled, TimeLimit : all problems are as they were
         """
         undo = cast("list[Callable[[], object]]", self._undo)
-        leave, changed, kernel = self._slots_of(change.leaving), NO_EXAMPLES, self.store.kernel
-        if change.changing:
-            changed = self._slots_of(change.changing)
+        kernel, slot_of = self.store.kernel, self.keys.__getitem__
+        leave = np.fromiter(map(slot_of, change.leaving), np.int64, len(change.leaving))
+        changed = np.fromiter(map(slot_of, change.changing), np.int64, len(change.changing))
         if self.shared is not None:
             undo.append(partial(self.shared.measure, self.slots))
         if not kernel.always_positive and (held := kernel.held) is not None:  # rounded values may have to be raised
