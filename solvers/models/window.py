@@ -308,9 +308,10 @@ class Window:
     @contextmanager
     def undone_on_error(self) -> Iterator[None]:
         """Restore tables and solutions if the block raises an error; with several classes it must not add examples."""
-        bookkeeping, shared = dict(vars(self), keys=dict(self.keys)), self.shared
+        bookkeeping = dict(vars(self), keys=dict(self.keys))
         bookkeeping |= {name: bookkeeping[name].copy() for name in COLUMNS}
-        numbers = {} if shared is None else {"n_slots": shared.n_slots, "vacant": list(shared.vacant)}
+        tables = [one for one in (self.shared, self.kernel.gram) if one is not None]
+        before = [dict(vars(one), vacant=list(one.vacant)) for one in tables]
         try:
             with ExitStack() as undone:
                 for problem in self.problems.values():
@@ -318,8 +319,8 @@ class Window:
                 yield
         except BaseException:
             vars(self).update(bookkeeping)
-            if shared is not None:
-                vars(shared).update(numbers)
+            for one, attributes in zip(tables, before, strict=True):
+                vars(one).update(attributes)
             raise
 
     def update(self, change: ExampleUpdate, total_per_weight: float, terms: Terms | None = None) -> Trace:

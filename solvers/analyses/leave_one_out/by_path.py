@@ -124,16 +124,12 @@ def updated_without(
     copy: LiveEstimator, keys: list[Key], weights: Mapping[Key, float] | None = None
 ) -> Iterator[UpdateReport]:
     """Context in which a private copy lacks the examples ``keys`` and has other ``weights``; its end undoes both."""
-    window, learnt = copy._window, dict(vars(copy))
-    gram = window.kernel.gram
-    vacant = [] if gram is None else list(gram.vacant)
+    learnt = dict(vars(copy))
     try:
-        with undone(window.undone_on_error()):
+        with undone(copy._window.undone_on_error()):
             yield copy.update(remove=keys, reweight=weights)
     finally:
         vars(copy).update(learnt)
-        if gram is not None:
-            gram.vacant = vacant
 
 
 FEW = 8  # events that most leave with; for so few no example is left out of a walk
