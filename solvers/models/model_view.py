@@ -113,8 +113,8 @@ class View:
     @property
     def both_there(self) -> list[Two]:
         """The pairs of classes in which each class has examples."""
-        there = set(self.window.y.tolist()) if self.pairs else set()
-        return [two for two in self.pairs if there.issuperset(two)]
+        there = set(places_of(self, self.window.y).tolist())
+        return [two for two in self.window.problems if there.issuperset(two)]
 
     @property
     def class_weights(self) -> dict[Any, float]:
