@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 from collections import Counter
 from collections.abc import Iterable, Mapping
-from dataclasses import replace
 from itertools import combinations
 from typing import Any
 
@@ -380,13 +379,9 @@ class LiveSVC(WithPaths):
     # -- what the engine is given --------------------------------------------------------------------------------------
 
     def _window_with(self, gamma: float, center: Floats | None = None) -> Window:
-        n = vars(self).get("classes_", np.empty(0)).size
-        if n <= 2:
-            return super()._window_with(gamma, center)
-        kernel = replace(self._window_kernel(gamma), center=center)
-        return Window(
-            kernel, n, intercept=bool(self.fit_intercept), cache_bytes=self._cache_bytes(), threads=self._threads()
-        )
+        window = super()._window_with(gamma, center)
+        window.threads = self._threads() if window.pairs else None
+        return window
 
     def _threads(self) -> int | None:
         if self.n_jobs is None:

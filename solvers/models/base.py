@@ -929,7 +929,8 @@ class LiveEstimator(Fitted):
 
     def _window_with(self, gamma: float, center: Floats | None = None) -> Window:
         kernel = replace(self._window_kernel(gamma), center=center)
-        return Window(kernel, intercept=bool(self.fit_intercept), cache_bytes=self._cache_bytes())
+        n = max(2, len(vars(self).get("classes_", ())))
+        return Window(kernel, n, intercept=bool(self.fit_intercept), cache_bytes=self._cache_bytes())
 
     def _cache_bytes(self) -> int:
         return int(validation.positive(self.cache_mb, "cache_mb") * 2**20)

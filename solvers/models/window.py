@@ -57,16 +57,15 @@ class Window:
     Parameters
     ----------
     n_classes : number of classes so far, see ``rename``; 2 also of models without classes
-    threads : how many may update pairs of several classes at once; None: as many as ``runtime.threads`` allows
     """
 
     _undo: list[Callable[[], object]] | None = None  #: undo the change, from the last; None: no change is open
     _later: tuple[Callable[[], object], ...] = ()  #: calls to make once the change is final
 
-    def __init__(
-        self, kernel: Kernel, n_classes: int = 2, *, intercept: bool, cache_bytes: int, threads: int | None = None
-    ) -> None:
-        self.intercept, self.n_classes, self.threads = intercept, n_classes, threads
+    threads: int | None = None  #: how many may update pairs at once; None: as many as ``runtime.threads`` allows
+
+    def __init__(self, kernel: Kernel, n_classes: int = 2, *, intercept: bool, cache_bytes: int) -> None:
+        self.intercept, self.n_classes = intercept, n_classes
         #: features that the problems of several classes share; None: the only problem has them
         self.shared = SharedFeatures(kernel) if n_classes > 2 else None
         self._shares = PairShares(cache_bytes)
