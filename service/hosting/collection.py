@@ -314,7 +314,7 @@ class Collection(Generic[R]):
 
     @contextmanager
     def reading(self) -> Iterator[None]:
-        """Record which replicas are dropped while the block reads the store's index; these are not added again."""
+        """While the block reads the store's index, record which replicas are dropped, so that it does not add them."""
         self._dropped = set()
         try:
             yield
