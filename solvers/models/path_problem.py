@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
 from operator import attrgetter
@@ -249,17 +248,6 @@ class PathProblem:
         """Make what compiled code has done final."""
         if self._memory is not None:
             self._memory.call = None
-
-    @contextmanager
-    def undone_on_error(self) -> Iterator[None]:
-        """Restore the problem if the block raises an error."""
-        state, slot = self._let_go(), self.slot.copy()
-        try:
-            with UndoneOnError(state):
-                yield
-        except BaseException:
-            self.put(state, slot)
-            raise
 
     def put(self, state: PathState, slot: Ints) -> None:
         """Replace the state, and the slots of numbers in it."""
