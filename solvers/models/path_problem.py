@@ -125,7 +125,8 @@ class PathProblem:
         if self.shared is None:
             return np.ones(places.size, np.bool_)
         known = places < self.slot.size
-        return known & (self.slot[np.where(known, places, 0)] >= 0)
+        known[known] = self.slot[places[known]] >= 0
+        return known
 
     def _make_room(self) -> None:
         if self.shared is not None and self.slot.size < self.shared.capacity:
@@ -248,6 +249,17 @@ class PathProblem:
         """Make what compiled code has done final."""
         if self._memory is not None:
             self._memory.call = None
+
+    def keep(self) -> Callable[[], None]:
+        """Copy the solution, and return a function that brings it back after any number of changes."""
+        state, slot = self._let_go(), self.slot.copy()
+        undo = UndoneOnError(state).undo
+
+        def bring_back() -> None:
+            undo()
+            self.put(state, slot)
+
+        return bring_back
 
     def put(self, state: PathState, slot: Ints) -> None:
         """Replace the state, and the slots of numbers in it."""

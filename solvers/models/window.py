@@ -19,7 +19,6 @@ from numpy.typing import NDArray
 from livesvm.solvers.certificate import Certificate
 from livesvm.solvers.errors import InvalidInput
 from livesvm.solvers.homotopy import linear
-from livesvm.solvers.homotopy.batch_update import UndoneOnError
 from livesvm.solvers.homotopy.run import NO_EXAMPLES, Trace
 from livesvm.solvers.kernels.definiteness import check_positive
 from livesvm.solvers.kernels.function import FunctionKernel
@@ -344,7 +343,7 @@ class Window:
             weight = self._weight[stay].sum() + change.weights.sum() + change.new_weights.sum()
             total = total_per_weight * float(weight)
         if terms is not None:  # other losses than those of the change will change
-            undo += [UndoneOnError(before).undo, partial(problem.put, before, NO_EXAMPLES)]
+            undo.append(problem.keep())
         is_movable = kernel.is_movable and self.intercept and not total_per_weight
         mine = change.X, change.losses, changed, change.new_losses, total, self.slots, is_movable
         undone = undo if terms is None else []
@@ -390,7 +389,7 @@ class Window:
         touched = [self.problems[two] for two in todo]
         for problem in touched:
             problem.settle()
-        undo += [problem.undo for problem in touched]
+        undo += [problem.keep() if self._is_part else problem.undo for problem in touched]
         self._later += (*[problem.settle for problem in touched], partial(shared.release, leave))
         with shared.at_hand(come):
             foretold = np.empty(come.size if self.foretells and self.keys else 0, np.int64)
