@@ -581,6 +581,8 @@ def _begin(cell: str) -> str:
     """Return the first time of a range such as 01.01.2024 00:00 - 01.01.2024 01:00, with names of months in English."""
     if cell[:1] == "[" or cell[-1:] in ")日":  # of logs, browsers, and East Asia
         cell = _AROUND.sub("", cell).translate(_EAST_ASIAN)
+    if cell[-1:] in "apAP" and cell[-2:-1].isdigit():
+        cell = f"{cell}m"
     begin, _, end = cell.partition("/")
     if _ISO.match(begin) and _ISO.match(end):
         return begin

@@ -27,6 +27,8 @@ MOST_CELLS = 2**25
 """Largest number of cells in a table that is made from a document."""
 FEW = 1000
 """Number of lines of JSON from which the names of the columns are taken."""
+FEW_TIMES = 9
+"""Largest number of rows with times in a sheet that may be one of contents."""
 ZONES = ("utc_offset_seconds", "timezone")
 """Names next to the data that say the zone of its times; an offset comes first, as it holds for all times."""
 LONG = ("time", "series", "value")
@@ -321,7 +323,7 @@ def is_workbook(path: Path) -> bool:
 
 
 def workbook(path: Path, wanted: str | None = None) -> tuple[Any, dict[str, Any]]:
-    """Return the ``wanted`` sheet of a workbook, or the first with the most rows with times, as a CSV file.
+    """Return the ``wanted`` sheet of a workbook, or the first with the most rows with times or numbers, as a CSV file.
 
     Raises Malformed, or InvalidInput if there is no such sheet.
     """
@@ -339,11 +341,9 @@ def workbook(path: Path, wanted: str | None = None) -> tuple[Any, dict[str, Any]
             if wanted is not None and wanted not in book.sheet_names:
                 reason = f"the workbook has no sheet {wanted!r}; it has {', '.join(book.sheet_names)}"
                 raise InvalidInput(reason, field="--member")
-            most, name, sheet = -1, "", []
-            for one in book.sheet_names if wanted is None else [wanted]:
-                cells = book.get_sheet_by_name(one).to_python(skip_empty_area=True)
-                if (count := sum(map(_has_time, cells)) if len(cells) > 1 else -1) > most:
-                    most, name, sheet = count, one, cells
+            wanted_ones = book.sheet_names if wanted is None else [wanted]
+            sheets = [(one, book.get_sheet_by_name(one).to_python(skip_empty_area=True)) for one in wanted_ones]
+            name, sheet = max(sheets, key=lambda one: _rows_in(one[1]))
             others = ", ".join(one for one in book.sheet_names if one != name)
     except (CalamineError, OSError, ValueError) as error:
         raise Malformed(f"is no workbook that can be read: {error}", field="body") from error
@@ -353,8 +353,13 @@ def workbook(path: Path, wanted: str | None = None) -> tuple[Any, dict[str, Any]
     return held, {"format": "workbook", "sheet": name, "other sheets": others and f"{others}; --member takes one"}
 
 
-def _has_time(cells: Sequence[Any]) -> bool:
-    return any(isinstance(cell, date) or dialect.kind_of(str(cell)) == "time" for cell in cells[:20])
+def _rows_in(sheet: Sequence[Sequence[Any]]) -> tuple[int, int, bool]:
+    """Return how many rows of a sheet have times, if more than a few have, and numbers, and whether it has rows."""
+    timed = sum(
+        any(isinstance(cell, date) or dialect.kind_of(str(cell)) == "time" for cell in cells[:20]) for cells in sheet
+    )
+    numbered = sum(any(isinstance(cell, int | float) for cell in cells) for cells in sheet)
+    return timed if timed > FEW_TIMES else 0, numbered, len(sheet) > 1
 
 
 def _of_column(cells: Sequence[Any]) -> Line:
