@@ -99,7 +99,7 @@ class Fitted:
         has = float(self._learnt.diagonal.sum())
         known = {one.name: getattr(found, one.name) for one in fields(found)}
         share = max(0.0, 1.0 - has / whole) if whole > 0.0 else 0.0
-        return RankCertificate(**known, kernel=scale.kernel.name, components=len(scale.landmarks), left_out=share)
+        return RankCertificate(**known, kernel=scale.kernel.name, components=scale.basis.shape[1], left_out=share)
 
     def left_out(self, X: ArrayLike) -> Floats:
         """Return what the map to components leaves out of k(x, x), as a share of it: 0 near the landmarks, up to 1.
