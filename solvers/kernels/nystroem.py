@@ -34,6 +34,9 @@ GOLDEN = 0.6180339887498949  #: its multiples, less whole numbers, are spread ev
 SETTLED = 2  #: a map is final when it was fitted to this many examples for each component
 
 
+PRODUCTS = Kernel("linear")  #: a row's products do not depend on the other rows
+
+
 @dataclass(frozen=True)
 class Nystroem:
     """A map to D features with products that approximate ``kernel``, made of M landmarks.
@@ -96,11 +99,11 @@ class Nystroem:
     def apply(self, X: Features) -> Floats:
         """Return the mapped features (m, D) of rows (m, p)."""
         rows = self.scaled(X)
-        out, columns = np.zeros((len(rows), self.basis.shape[1])), np.ascontiguousarray(self.points.T)
+        out, columns = np.empty((len(rows), self.basis.shape[1])), np.ascontiguousarray(self.points.T)
         for start in range(0, len(rows), TILE):
             check()
             part = slice(start, start + TILE)
-            _add_products(self.kernel.matrix(rows[part], columns), self.basis, out[part])
+            out[part] = PRODUCTS.matrix(self.kernel.matrix(rows[part], columns), self.basis)
         return out
 
     def left_out(self, X: Features) -> Floats:
@@ -202,26 +205,6 @@ def _take_out(columns: Floats, k: int, i: int, left: float) -> None:
     root = np.sqrt(left)
     for m in range(row.size):
         row[m] /= root
-
-
-@compiled_in_order
-def _add_products(A: Floats, B: Floats, out: Floats) -> None:
-    """Add ``A @ B`` to ``out``; the result for a row of ``A`` does not depend on the others."""
-    k, last = 0, len(B) - len(B) % 8
-    while k < last:
-        b0, b1, b2, b3, b4, b5, b6, b7 = B[k], B[k + 1], B[k + 2], B[k + 3], B[k + 4], B[k + 5], B[k + 6], B[k + 7]
-        for i in range(len(A)):
-            a, row = A[i, k : k + 8], out[i]
-            a0, a1, a2, a3, a4, a5, a6, a7 = a[0], a[1], a[2], a[3], a[4], a[5], a[6], a[7]
-            for j in range(row.size):
-                first = row[j] + a0 * b0[j] + a1 * b1[j] + a2 * b2[j] + a3 * b3[j]
-                row[j] = first + a4 * b4[j] + a5 * b5[j] + a6 * b6[j] + a7 * b7[j]
-        k += 8
-    for k in range(last, len(B)):
-        for i in range(len(A)):
-            a0, row = A[i, k], out[i]
-            for j in range(row.size):
-                row[j] += a0 * B[k, j]
 
 
 @compiled_allocating

@@ -151,8 +151,7 @@ class Fitted:
         """Features of the window, (n, d), oldest first, in the units in which they came: an array, or sparse rows."""
         if self.feature_scale_ is None:
             return self._learnt.X
-        came: dict[Key, Floats] = self._came  # type: ignore[attr-defined]
-        rows = np.array([came[key] for key in self._learnt.keys]).reshape(-1, self.feature_scale_.width)
+        rows: Floats = self._came.copy()  # type: ignore[attr-defined]
         return rows if self.feature_scale_.columns is None else Codes.of(rows, self.columns_)
 
     @property

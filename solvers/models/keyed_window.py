@@ -22,7 +22,7 @@ from livesvm.solvers.models.scaling import NOTHING
 from livesvm.solvers.problem.piecewise_linear import Losses
 from livesvm.solvers.problem.state import PathState
 from livesvm.solvers.robust.ramp_losses import Sides
-from livesvm.solvers.runtime.types import Floats, Ints
+from livesvm.solvers.runtime.types import Bools, Floats, Ints
 from livesvm.solvers.sparse import Features, dense
 from livesvm.solvers.validation import Key, plain, plain_features
 
@@ -119,6 +119,12 @@ class KeyedWindow(ABC):
 
     def _slots_of(self, keys: list[Key]) -> Ints:
         return np.fromiter(map(self.keys.__getitem__, keys), np.int64, len(keys)) if keys else NO_EXAMPLES
+
+    def stays_without(self, keys: list[Key]) -> Bools:
+        """Return a mask (n,) of the examples, oldest first, except those with ``keys``."""
+        stays = np.ones(self.store.capacity, np.bool_)
+        stays[self._slots_of(keys)] = False
+        return stays[self.slots]
 
     def _numbers_of(self, slots: Ints) -> Ints:
         """Return the row numbers of examples in the precomputed kernel matrix."""
