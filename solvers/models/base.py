@@ -795,7 +795,9 @@ class LiveEstimator(Fitted):
         most: Any = self.components
         if isinstance(most, str):
             if most != "auto" or not isinstance(vars(self).get("C"), str):
-                raise InvalidInput("must be a whole number, or 'auto' where C is 'auto'", field="components")
+                is_of_C = self._tuned_by == "C" and "C" in self.get_params(deep=False)
+                more = ", or 'auto' where C is 'auto'" if is_of_C else "; 'auto' is for classifiers and regressions"
+                raise InvalidInput(f"must be a whole number{more}", field="components")
             is_large = "components" not in self.chosen_ and len(rows) >= MANY and not isinstance(rows, SparseRows)
             most = AT_FIRST if is_large else self.chosen_.get("components")
         if most is None:
@@ -804,7 +806,8 @@ class LiveEstimator(Fitted):
         if self.kernel == "precomputed" or callable(self.kernel):
             raise InvalidInput("need a kernel of features, by name", field="components")
         if isinstance(rows, SparseRows):
-            raise InvalidInput("need dense features; pass them dense, or leave it out", field="components")
+            reason = "landmarks and mapped rows are dense; pass dense features, or leave it out"
+            raise InvalidInput(reason, field="components")
         own = np.asarray(dense(rows)) if scale is None else scale.apply(rows)
         return nystroem.fitted(self._kernel(self._gamma_of(own, weights)), scale, rows, most)
 

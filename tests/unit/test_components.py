@@ -27,7 +27,7 @@ from livesvm.solvers.homotopy import by_features, coordinate_descent, linear
 from livesvm.solvers.homotopy.tolerances import SETTINGS
 from livesvm.solvers.kernels.kernel import Kernel
 from livesvm.solvers.kernels.nystroem import fitted
-from livesvm.solvers.models import base
+from livesvm.solvers.models import base, warnings
 from livesvm.solvers.problem.piecewise_linear import epsilon_insensitive, hinge
 from livesvm.solvers.problem.state import are_free, empty_examples
 from livesvm.solvers.robust.settings import Robustness
@@ -58,7 +58,9 @@ def test_products_are_the_projection_of_the_whole_kernel(name: str) -> None:
     assert 50 < len(Z) == len(np.unique(Z, axis=0)) <= 60
     assert found.basis.shape[1] == 15
     whole, onto = (kernel.matrix(A, np.ascontiguousarray(X.T)) for A in (X, Z))
-    values, vectors = linalg.eigh(kernel.matrix(Z, np.ascontiguousarray(Z.T)), subset_by_index=(len(Z) - 15, len(Z) - 1))
+    values, vectors = linalg.eigh(
+        kernel.matrix(Z, np.ascontiguousarray(Z.T)), subset_by_index=(len(Z) - 15, len(Z) - 1)
+    )
     dense = onto.T @ (vectors / values) @ vectors.T @ onto
     mapped = found.apply(X)
     np.testing.assert_allclose(mapped @ mapped.T, dense, rtol=1e-8, atol=1e-8)
@@ -372,6 +374,38 @@ def test_what_has_no_components_is_refused(parameters: dict[str, Any], field: st
     with pytest.raises(InvalidInput) as refused:
         model.fit(X @ X.T if model.kernel == "precomputed" else X, numbers > 0)
     assert refused.value.field == field
+
+
+@pytest.mark.parametrize("kind", [IncrementalOneClassSVM, IncrementalPUClassifier])
+def test_other_kinds_say_that_they_do_not_choose_the_number(kind: Any) -> None:
+    X, numbers = made(60)
+    with pytest.raises(InvalidInput, match="for classifiers and regressions"):
+        kind(components="auto").fit(X, numbers > 0)
+
+
+@pytest.mark.parametrize(
+    ("parameters", "is_sparse", "cure"),
+    [
+        ({}, False, "a smaller C or gamma, or components=300"),
+        ({"kernel": "linear"}, False, "a smaller C, or components=300"),
+        ({"kernel": "linear"}, True, "a smaller C"),
+        ({"kernel": "precomputed"}, False, "a smaller C"),
+        ({"components": 200}, False, "a smaller C"),
+    ],
+)
+def test_a_warning_of_many_free_examples_names_what_helps(
+    parameters: dict[str, Any], is_sparse: bool, cure: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(warnings, "MANY", 50)
+    monkeypatch.setattr(warnings, "MOST_FREE", -1.0)
+    X, numbers = made(80)
+    X = X @ X.T if parameters.get("kernel") == "precomputed" else X
+    model = IncrementalSVC(**parameters).fit(sparse.csr_array(X) if is_sparse else X, numbers > 0)
+    (found,) = [one.message for one in model.warnings_ if one.name == "most_are_free"]
+    assert found.endswith(f"; choose {cure}")
+    if is_sparse:
+        with pytest.raises(InvalidInput, match="pass dense features"):
+            model.change(components=20)
 
 
 def test_components_can_be_changed() -> None:
