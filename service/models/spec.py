@@ -203,7 +203,7 @@ class ModelSpec(Request):
     )
     components: Components | None = Field(
         default=None,
-        description="The kernel has this rank, made of as many landmarks from the first examples; for windows in which "
+        description="The kernel has this rank, made of landmarks from the first examples; for windows in which "
         "thousands of examples are on the margin; not for `l2svc`. `auto`: chosen with C, the whole kernel where few "
         "are on the margin. Absent: the whole kernel.",
     )

@@ -6,9 +6,9 @@ the kernel function of x is projected onto the D principal directions of the lan
 applies a ``models.feature_scale``, and uses a linear kernel of the D mapped features.
 
 Landmarks are chosen among candidates, which are spread evenly over the first examples. The first D are pivots of a
-Cholesky factorization: each candidate has a chance in proportion to what earlier pivots leave of k(x, x) [Chen, Epperly,
-Tropp & Webber 2025]. The others are spread over what all these leave. Multiples of the golden ratio stand for random
-numbers, so the same examples always give the same landmarks.
+Cholesky factorization: each candidate has a chance in proportion to what earlier pivots leave of k(x, x) [Chen et al.
+2025]. The others are spread over what all these leave. Multiples of the golden ratio stand for random numbers, so the
+same examples always give the same landmarks.
 """
 
 from __future__ import annotations
