@@ -108,9 +108,10 @@ def empty_motion(c: int) -> Motion:
 
 
 def _resized(a: NDArray[Any], capacity: int, fill: float = 0) -> NDArray[Any]:
-    new = aligned(capacity, *a.shape[1:]).view(a.dtype)
-    new[: a.shape[0]] = a[:capacity]
-    new[a.shape[0] :] = fill
+    new = aligned(capacity, *a.shape[1:], make=np.zeros).view(a.dtype)
+    if fill or a.any():  # memory that is never written to takes no space
+        new[: a.shape[0]] = a[:capacity]
+        new[a.shape[0] :] = fill
     return new
 
 
