@@ -45,7 +45,9 @@ def is_for(state: PathState, X: Features, n: int, *, fills: bool = False) -> boo
     """Say whether to solve or fill a window of ``n`` examples without kernel rows; ``X`` (m, d) are some of them."""
     kernel = linear.kernel_of(state)
     width = X.shape[1] if kernel is state.kernel else linear.width(state)
-    least, each = FILLED if fills and kernel.is_projected else (linear.LEAST, EACH)
+    least, each = linear.LEAST // (2 if kernel.is_projected else 1), EACH
+    if fills and kernel.is_projected:
+        least, each = FILLED
     return linear.is_of_features(kernel) and not isinstance(X, SparseRows) and n >= max(least, each * width)
 
 
