@@ -1,6 +1,6 @@
 """The documents of an erasure in the store: one while the erasure runs, and one on the history that remains of a model.
 
-Neither document identifies a person, as keys, tags and the names of requests are stored as salted hashes.
+Neither document identifies a person, because keys, tags and the names of requests are stored as salted hashes.
 """
 
 from __future__ import annotations
@@ -128,7 +128,7 @@ class Intent:
         return sum(part.found for part in self.parts)
 
     def encode(self) -> bytes:
-        """Return bytes for the store."""
+        """Return the document's bytes for the store."""
         return json.dumps(asdict(self)).encode()
 
     @classmethod
@@ -236,7 +236,7 @@ class Remainder:
         self.requests = {name: sequence for name, sequence in known.items() if sequence > oldest}
 
     def encode(self) -> bytes:
-        """Return bytes for the store."""
+        """Return the document's bytes for the store."""
         return json.dumps(asdict(self)).encode()
 
 

@@ -60,7 +60,8 @@ def recover(source: Source, lease: Lease, spec: ModelSpec, means: Means) -> Reco
     """Return the model after its last acknowledged update; raises StoreError if it cannot be recovered, or NotSolved.
 
     A model that fitted into ``cache_mb`` may need slightly more during recovery, because its arrays then have more
-    spare space. So a recovery may use twice ``cache_mb``, because acknowledged updates matter more than the limit.
+    spare space. A recovery may therefore use twice ``cache_mb``, because acknowledged updates matter more than the
+    limit.
     """
     try:
         return _recovered(source, lease, spec, means)
@@ -150,7 +151,11 @@ class _Recovery:
         return self._solved(None, 0) or ModelState.empty(self.spec, self.means.cache_mb)
 
     def _solved(self, base: dict[str, Any] | None, after: int) -> ModelState | None:
-        """Return the stored solution's model; None if it is damaged, not newer than ``base``, or lacks an answer."""
+        """Return the stored solution's model, or None.
+
+        The result is None if the solution is damaged or not newer than ``base``, or if a request before it has no
+        stored answer.
+        """
         solution = self.solution
         if solution is None or solution.sequence <= after:
             return None

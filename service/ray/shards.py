@@ -1,8 +1,8 @@
 """Retrain over shards: workers of the Ray cluster hold the rows of a dataset, and one process directs the search.
 
-A lost worker is replaced by a new one, wherever there is space. A worker that replaces a lost one reads the rows again
-and prepares them as before, and the search continues from its present coefficients. Too many losses end the retraining
-with WorkerLost.
+A lost worker is replaced by a new one, wherever there is space. A new worker reads the rows of a lost one again and
+prepares them as before; the search continues from its present coefficients. Too many losses end the retraining with
+WorkerLost.
 """
 
 from __future__ import annotations
@@ -115,7 +115,7 @@ class RayCrew:
             ray.get(under_way)
 
     def prepare(self, works: Sequence[Callable[[Shard], T]]) -> list[T]:
-        """Do each of ``works`` on its own shard; return the results; replace a lost shard, and repeat its work."""
+        """Do each of ``works`` on its own shard, and return the results; replace a lost shard and repeat its work."""
         name = self._preparation.keep(works)
         found = self._tried([packed(work) for work in works])
         return [self._replaced(s)[name] if answer is None else answer.value for s, answer in enumerate(found)]

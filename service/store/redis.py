@@ -233,7 +233,7 @@ class RedisStore:
         return ""
 
     def _was_emptied(self) -> bool:
-        """Return whether Redis has none of the store's keys left, like an empty server; if so, make a new store."""
+        """Return whether Redis has none of the store's keys any more, as after a flush; if so, make a new store."""
         if self._remains():
             return False
         self.begin_again()
@@ -268,7 +268,7 @@ class RedisStore:
 
     @property
     def shared(self) -> bool:
-        """True, as a second service may use the same Redis server and stand by."""
+        """True, because a second service may use the same Redis server and stand by."""
         return True
 
     def durability(self) -> Durability:
