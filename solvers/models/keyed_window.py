@@ -19,7 +19,7 @@ from livesvm.solvers.kernels.function import FunctionKernel
 from livesvm.solvers.kernels.kernel import Kernel
 from livesvm.solvers.kernels.shared import SharedFeatures
 from livesvm.solvers.models.scaling import NOTHING
-from livesvm.solvers.problem.piecewise_linear import Losses
+from livesvm.solvers.problem.piecewise_linear import NO_LOSSES, Losses
 from livesvm.solvers.problem.state import PathState
 from livesvm.solvers.robust.ramp_losses import Sides
 from livesvm.solvers.runtime.types import Floats, Ints
@@ -33,14 +33,14 @@ class ExampleUpdate(NamedTuple):
     X: Features  #: (m, d) features of new examples
     y: Floats  #: (m,) their targets
     weights: Floats  #: (m,)
-    losses: Losses
-    adding: list[Key]  #: their keys
-    leaving: list[Key]  #: keys of examples that go
-    changing: list[Key]  #: keys of examples that stay with another target or weight
-    new_y: Floats  #: their targets and weights from now on
-    new_weights: Floats
-    new_losses: Losses
-    new_sides: Sides  #: the sides of their cutoffs on which they start
+    adding: Sequence[Key] = ()  #: their keys
+    leaving: Sequence[Key] = ()  #: keys of examples that go
+    losses: Losses = NO_LOSSES  #: of the new examples
+    changing: Sequence[Key] = ()  #: keys of examples that stay with another target or weight
+    new_y: Floats = np.empty(0)  #: their targets and weights from now on
+    new_weights: Floats = np.empty(0)
+    new_sides: Sides = np.empty(0, np.int8)  #: the sides of their cutoffs on which they start
+    new_losses: Losses = NO_LOSSES
 
 
 class KeyedWindow(ABC):
@@ -117,7 +117,7 @@ class KeyedWindow(ABC):
             self._ordered = self.keys, found
         return found
 
-    def _slots_of(self, keys: list[Key]) -> Ints:
+    def _slots_of(self, keys: Sequence[Key]) -> Ints:
         return np.fromiter(map(self.keys.__getitem__, keys), np.int64, len(keys)) if keys else NO_EXAMPLES
 
     def _numbers_of(self, slots: Ints) -> Ints:
@@ -151,12 +151,12 @@ class KeyedWindow(ABC):
         """On which side of its cutoffs each example counts, (n,); see ``livesvm.solvers.robust.ramp_losses``."""
         return self._sides_of(self.slots)
 
-    def targets_of(self, keys: list[Key]) -> tuple[Floats, Floats, Sides]:
+    def targets_of(self, keys: Sequence[Key]) -> tuple[Floats, Floats, Sides]:
         """Return targets, weights and sides of examples, by key."""
         slots = self._slots_of(keys)
         return self._y[slots].astype(np.float64, copy=False), self._weight[slots], self._sides_of(slots)
 
-    def examples_except(self, keys: list[Key]) -> tuple[Floats, Floats]:
+    def examples_except(self, keys: Sequence[Key]) -> tuple[Floats, Floats]:
         """Return targets and weights of the window without some examples, in no particular order."""
         there = np.ones(min(self.store.n_slots, self._y.size), np.bool_)
         vacant = np.asarray(self.store.vacant, np.int64)  # after an insertion that was undone, some lie beyond
@@ -253,7 +253,7 @@ class KeyedWindow(ABC):
         columns: list[NDArray[Any]],
         slots: Ints,
         examples: tuple[Any, Any, Any],
-        names: list[Key],
+        names: Sequence[Key],
         **more: Any,
     ) -> None:
         """Replace the tables at once: the arrays ``columns``, extended by ``examples``, and the attributes ``more``.

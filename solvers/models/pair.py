@@ -15,7 +15,7 @@ from livesvm.solvers.certificate import Certificate, certify
 from livesvm.solvers.errors import NotOptimal
 from livesvm.solvers.homotopy import batch_update, linear
 from livesvm.solvers.homotopy.batch_update import UndoneOnError
-from livesvm.solvers.homotopy.edit import Batch
+from livesvm.solvers.homotopy.edit import ClassBatch
 from livesvm.solvers.homotopy.pairs import OWN_BYTES, PairInMemory, call_each
 from livesvm.solvers.homotopy.refactorize import refactorize
 from livesvm.solvers.homotopy.run import Trace
@@ -36,7 +36,7 @@ MOST = 64  #: most examples that come and leave in an update of all pairs togeth
 class PairsWork(NamedTuple):
     """The changes of an update for all pairs."""
 
-    batch: Batch
+    batch: ClassBatch
     kind: Any  #: its type, as ``kind_of`` returns it
     come: list[int]  #: numbers of new examples, by class
     moving: list[int]  #: numbers of new and leaving examples
