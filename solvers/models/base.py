@@ -547,7 +547,7 @@ class LiveEstimator(Fitted):
         try:
             trace = window.update(change, total, self._terms(robust, C) if robust else None)
         except NotOptimal as error:
-            size = self._largest(window, change.X)
+            size = float(scaling.diagonal(window.state.kernel, change.X).max(initial=0.0))
             raise NotOptimal(f"{error}{scaling.advice(window.state.examples, change.losses, size)}") from error
         if C is not None:
             self._fix({"C": C})
@@ -691,21 +691,17 @@ class LiveEstimator(Fitted):
         if window is not None:
             self._check_scale(window, rows, weights, heaviest, C)
 
-    def _largest(self, window: Window, rows: Features) -> float:
-        """Return the largest k(x, x) of new examples."""
-        kernel = window.state.kernel
-        return 1.0 if kernel.is_of_distances else float(scaling.diagonal(kernel, rows).max(initial=0.0))
-
     def _check_scale(self, window: Window, rows: Features, weights: Floats, heaviest: float, C: float | None) -> None:
         """Raise InvalidInput if an update's numbers do not fit double precision."""
-        n, cost, size = len(window.keys) + rows.shape[0], self._unit_cost(C), self._largest(window, rows)
+        kernel, n, cost = window.state.kernel, len(window.keys) + rows.shape[0], self._unit_cost(C)
+        size = 1.0 if kernel.is_of_distances else float(scaling.diagonal(kernel, rows).max(initial=0.0))
         most = window.room
         if n <= most.n and size <= most.kernel and cost <= most.C and heaviest <= most.weight:
             return
         known = window.sizes()
         scale = scaling.Scale(n, max(size, known[0]), cost, max(heaviest, known[1]))
         if not scale.fits:
-            raise scaling.refusal(scale, scaling.diagonal(window.state.kernel, rows), weights)
+            raise scaling.refusal(scale, scaling.diagonal(kernel, rows), weights)
         window.room = scale.with_room
 
     def _examples(self, add: Batch | None, window: Window | None) -> tuple[Features, Floats]:

@@ -28,13 +28,13 @@ SPEC = ModelSpec.model_validate({"id": "m", "C": 10.0, "window": {"max_examples"
 def paths(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     """Examples that came on each path that is walked."""
     walked: list[int] = []
-    update = LiveEstimator.update
+    learn = LiveEstimator.learn
 
-    def noted(model: LiveEstimator, add: Any = None, *arguments: Any, **options: Any) -> Any:
-        walked.append(0 if add is None else len(add[0]))
-        return update(model, add, *arguments, **options)
+    def noted(model: LiveEstimator, change: Change) -> Any:
+        walked.append(0 if change.add is None else len(change.add.X))
+        return learn(model, change)
 
-    monkeypatch.setattr(LiveEstimator, "update", noted)
+    monkeypatch.setattr(LiveEstimator, "learn", noted)
     return walked
 
 
@@ -203,18 +203,15 @@ def test_a_newest_update_that_cannot_be_applied_is_taken_back_without_those_befo
     poison = batch(4)
     command = live.current.window.plan(poison, limits_of(live.spec, live.context.settings), 0.0, None)
     store.append(live.journal.lease, 5, command.encode(), None, keep=1)  # and the process died before it found out
-    update = LiveEstimator.update
+    learn = LiveEstimator.learn
 
-    def refusing(model: LiveEstimator, add: Any = None, *arguments: Any, **options: Any) -> Any:
-        if (
-            add is not None
-            and poison.add is not None
-            and dense(poison.add.X)[0].tolist() in np.asarray(add[0]).tolist()
-        ):
+    def refusing(model: LiveEstimator, change: Change) -> Any:
+        come, gone = change.add, poison.add
+        if come is not None and gone is not None and dense(gone.X)[0].tolist() in np.asarray(come.X).tolist():
             raise NotOptimal("this one cannot be followed")
-        return update(model, add, *arguments, **options)
+        return learn(model, change)
 
-    monkeypatch.setattr(LiveEstimator, "update", refusing)
+    monkeypatch.setattr(LiveEstimator, "learn", refusing)
     again = restored(store, live)
     assert again.recovered.replayed == 4
     assert [record.aborted for record in store.log("m", 3)] == [False, True]
@@ -223,15 +220,15 @@ def test_a_newest_update_that_cannot_be_applied_is_taken_back_without_those_befo
 def failing_at(poison: Change, error: Exception, monkeypatch: pytest.MonkeyPatch) -> None:
     """Have the solver fail, and leave the model in pieces, whenever these examples come."""
     first = [] if poison.add is None else dense(poison.add.X)[0].tolist()
-    update = LiveEstimator.update
+    learn = LiveEstimator.learn
 
-    def failing(model: LiveEstimator, add: Any = None, *arguments: Any, **options: Any) -> Any:
-        if add is not None and isinstance(add[0], np.ndarray) and first in add[0].tolist():
+    def failing(model: LiveEstimator, change: Change) -> Any:
+        if change.add is not None and isinstance(change.add.X, np.ndarray) and first in change.add.X.tolist():
             model._forget()
             raise error
-        return update(model, add, *arguments, **options)
+        return learn(model, change)
 
-    monkeypatch.setattr(LiveEstimator, "update", failing)
+    monkeypatch.setattr(LiveEstimator, "learn", failing)
 
 
 @pytest.mark.parametrize("name", [None, "name"])
