@@ -2,8 +2,9 @@
 
     mqtt://[user:password@]host:1883          mqtts://[user:password@]host:8883  over TLS
 
-The URL's query may contain options: ``version``, which is 5 by default, or 3.1.1; over TLS ``ssl_ca_certs``, and for a
-broker that requires a client certificate, ``ssl_certfile`` and ``ssl_keyfile``.
+The URL's query may contain options. ``version`` is the version of MQTT, 5 or 3.1.1; the default is 5. With TLS,
+``ssl_ca_certs`` names a file of certificate authorities. ``ssl_certfile`` and ``ssl_keyfile`` name the files of a
+client certificate, for a broker that requires one.
 """
 
 from __future__ import annotations

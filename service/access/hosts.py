@@ -52,7 +52,7 @@ def _address(host: str) -> IPv4Address | IPv6Address | None:
 
 
 class Hosts:
-    """The host names and addresses that requests may name: loopback, the bound address, and those in a setting.
+    """The host names and addresses that requests may name: loopback, the bound address, and those in the setting.
 
     Parameters
     ----------

@@ -108,7 +108,7 @@ class Sink:
         self._append("X", codes)
 
     def sparse(self, values: Array, columns: Array, counts: Array) -> None:
-        """Check and write sparse rows: entries with columns, and the number per row (m,); raises InvalidInput."""
+        """Check and write sparse rows: entries, their columns, and the number in each row (m,); raises InvalidInput."""
         row = max(0, self._size("starts") - 1)
         if columns.size:
             self.width = max(self.width, int(columns.max()) + 1)
@@ -243,7 +243,7 @@ def _after(rows: int) -> Iterator[None]:
 class Arrays:
     """The arrays of a dataset, mapped into memory from files with verified checksums.
 
-    Raises StoreUnavailable if a file cannot be read, StoreDamaged if it is not as it was written.
+    Raises StoreUnavailable if a file cannot be read, and StoreDamaged if a file is not as it was written.
     """
 
     def __init__(self, directory: Path, described: Mapping[str, Any]) -> None:
@@ -263,7 +263,7 @@ class Arrays:
 
     @property
     def columns(self) -> TableColumns | None:
-        """The columns of a table, with codes for rows; None if rows are numbers."""
+        """The columns of a table, the rows of which are stored as codes; None if the rows are numbers."""
         found = self._described.get("columns")
         return None if found is None else given(found)
 
@@ -301,7 +301,7 @@ class Arrays:
 
 
 def memory_of(described: Mapping[str, Any]) -> int:
-    """Return the bytes of a dataset's arrays as a training holds them: the rows of a table are encoded then."""
+    """Return the bytes of a dataset's arrays during a training, which encodes the rows of a table."""
     return int(described["bytes"]) + 8 * int(described["n_examples"]) * int(described.get("n_encoded", 0))
 
 

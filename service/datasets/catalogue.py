@@ -83,8 +83,8 @@ class UploadFormat:
 class Found:
     """Rows of one dataset to erase: the dataset's directory, the marks of the rows' keys, and the number of rows.
 
-    If another front end, named by ``held_by``, has the dataset, ``rows`` is None until that front end has searched the
-    dataset, and ``marks`` has the marks of all keys to erase.
+    ``held_by`` names another front end that has the dataset. Until that front end has searched the dataset, ``rows`` is
+    None, and ``marks`` has the marks of all keys to erase.
     """
 
     name: str
@@ -391,7 +391,7 @@ class Datasets:
     def brought(self, described: Document, to: Path, check: Callable[[], None]) -> Path:
         """Return a local directory with a dataset's files; if another front end has the files, copy them into ``to``.
 
-        Raises as :meth:`directory`, and any error of ``check``.
+        Raises the errors of :meth:`directory`, and any error of ``check``.
         """
         others = self._holder_of(now := self.check(described))
         if others is None:
@@ -402,14 +402,14 @@ class Datasets:
         return to
 
     def _holder_of(self, described: Document) -> FrontEnds | None:
-        """Return the access to front ends if another one has a dataset's files; None if this one must have them."""
+        """Return the front ends if another of them has a dataset's files; None if the files must be here."""
         own = None if self._fronts is None else self._fronts.holder
         return None if described["is_here"] or described.get("held_by", own) == own else self._fronts
 
     def directory(self, described: Document) -> Path:
         """Return the local directory with the files of a dataset.
 
-        Raises UnknownDataset if it was deleted or replaced, DatasetElsewhere if the files are not here.
+        Raises UnknownDataset if the dataset was deleted or replaced, DatasetElsewhere if its files are not here.
         """
         self.check(described)
         directory = self._root / str(described["directory"])

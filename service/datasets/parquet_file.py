@@ -24,7 +24,7 @@ _INDEX = re.compile(r"__index_level_\d+__")
 
 
 def read(path: Path, sink: Sink, asked: Document) -> None:
-    """Read columns of numbers, and the column of targets, numbers or words, chosen as in :func:`.text_table.read`.
+    """Read columns of numbers, and targets (numbers or words) from the column that :func:`.text_table.read` would take.
 
     Raises InvalidInput with row and column.
     """

@@ -23,7 +23,7 @@ Document = dict[str, Any]
 
 
 def _svmlight(path: Path, sink: Sink, asked: Document) -> None:
-    """Read the file twice; columns count from 1 unless one has the number 0. Raises InvalidInput with the line."""
+    """Read the file twice, because the first column may have the number 0 or 1; raises InvalidInput with the line."""
     with path.open("rb") as file:
         origin = 0 if any((X.indices == 0).any() for X, _ in svmlight.blocks(file)) else 1
         file.seek(0)

@@ -29,10 +29,11 @@ Document = dict[str, Any]
 
 
 def read(path: Path, sink: Sink, asked: Document) -> None:
-    """Read a table; targets are in column ``asked["target"]``, by default "y" or else the last; keys are text.
+    """Read a table; keys are text.
 
-    The text is read as ``livesvm inspect`` reads it, with ``asked["options"]``. Targets may be words if the table has a
-    header. A workbook or JSON is read as the text of its table. Raises InvalidInput with row and column.
+    The column ``asked["target"]`` has the targets; by default it is the column "y", or else the last column. The text
+    is read as ``livesvm inspect`` reads it, with ``asked["options"]``. Targets may be words if the table has a header.
+    A workbook or JSON is read as the text of its table. Raises InvalidInput with row and column.
     """
     with _plain(path) as path:
         _read(path, sink, asked)
@@ -80,7 +81,7 @@ def _read(path: Path, sink: Sink, asked: Document) -> None:
 
 
 def _opened(path: Path, given: FileOptions) -> tuple[Iterator[str], str, Line | None, int, Document]:
-    """Return the lines of a table below its header, their separator, the names, the width, and what was understood."""
+    """Return a table's lines below the header, their separator, the names, the width, and a report of its format."""
     one = dialect.understood(path, given)
     for row, line in enumerate(one.units):
         if any(dialect.kind_of(cell) == "number" for cell in line.split(", ")):
@@ -184,7 +185,7 @@ class Columns:
             raise InvalidInput(error.reason, field=error.field, row=at, column=error.column, name=error.name) from None
 
     def _place(self, asked: str | None, field: str) -> int | None:
-        """Return the column of a name, or of a number from 0; raises InvalidInput."""
+        """Return the index of the column with a name or a number (from 0); raises InvalidInput."""
         if asked is None:
             return None
         if self._names is not None and asked in self._names:
@@ -197,7 +198,7 @@ class Columns:
 
 
 def _labels(words: Sequence[str], row: int) -> Any:
-    """Return labels that are words, (m,), with checked lengths, as an array pads each word to the longest."""
+    """Return labels that are words, (m,), with checked lengths, because an array pads each word to the longest."""
     try:
         return targets([*words])
     except InvalidInput as error:

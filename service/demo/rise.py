@@ -3,10 +3,10 @@
 The model's window holds the last two years. Every month the model forecasts 30 days and is scored; then one update adds
 these 30 days and removes the 30 oldest.
 
-``C`` and ``gamma`` were chosen on the first two years alone. Of the 28 cells of C in 1e-1..1e5 by gamma in 1e-3..1,
-three are within one standard error of the most accurate. Of the three most accurate cells, the chosen one is that with
-which training from scratch takes longest. ``python -m tests.benchmarks.river_choice`` prints the grid; ``--C 1e4``
-shows the most accurate cell.
+``C`` and ``gamma`` were chosen on the first two years alone. The grid has 28 pairs of C in 1e-1..1e5 and gamma in
+1e-3..1; three pairs are within one standard error of the most accurate. Of the three most accurate pairs, the chosen
+one is that with which training from scratch takes longest. ``python -m tests.benchmarks.river_choice`` prints the grid;
+``--C 1e4`` runs the most accurate pair.
 """
 
 from __future__ import annotations

@@ -20,9 +20,10 @@ HEADER = (
 class Step:
     """Results of one month.
 
-    ``days`` were forecast, then learnt, and ``window`` has the model's examples afterwards; ``update`` and
-    ``certificate`` are the service's answers; times are in seconds; ``right`` counts correct forecasts,
-    ``majority_right`` the correct forecasts of the earlier window's majority label.
+    ``days`` are the examples that were forecast and then learnt; ``window`` has the model's examples afterwards.
+    ``update`` and ``certificate`` are the service's answers. Times are in seconds. ``right`` counts the correct
+    forecasts of the model. ``majority_right`` counts those that the most frequent label of the earlier window would
+    give.
     """
 
     days: Examples

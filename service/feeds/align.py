@@ -41,8 +41,10 @@ CLOSE = 1.08
 """Largest ratio of a usual gap and the interval of the clock that it means: 28 or 32 minutes are half an hour."""
 CLOSED = 0.1
 """Least share of a grid that is closed, and the largest share of readings at an hour of the week that is."""
-LONG = 8.0
-"""Gaps longer than so many usual ones are nights and outages, in which no readings are due."""
+LONG, NIGHT = 8.0, 3 * 3600.0
+"""Gaps longer than so many usual ones, and than so many seconds, are nights and outages: no readings are due there."""
+SPARSE = 0.25
+"""Share of a grid that must have readings to give each the nearest time; fewer come in bursts."""
 FIRST = 1000
 """Times that show the interval."""
 BLOCK = 10_000
@@ -130,23 +132,27 @@ def grid_of(times: Sequence[float], of_target: Sequence[float]) -> tuple[Align, 
     every, off, _ = interval_of(times, of_target)
     counted = sum(round(every.between(one, other)) for one, other in pairwise(times))
     drift = abs(every.between(times[0], times[-1]) - counted)
-    if not off and (every.months or every.seconds < FINE or drift < interval.OFF):
-        return None
     gaps = sorted(other - one for one, other in pairwise(of_target))
     median = gaps[len(gaps) // 2]
+    are_events = not every.months and median > LONG * every.seconds  # at any second, of which some have neighbours
+    if not off and not are_events and (every.months or every.seconds < FINE or drift < interval.OFF):
+        return None
     around = [gap for gap in gaps if 0.5 * median <= gap <= 1.5 * median]
     usual = math.fsum(around) / len(around)
     near = min(GRIDS, key=lambda grid: abs(math.log(grid.approximate_seconds() / usual)))
     is_near = 1 / CLOSE <= near.approximate_seconds() / usual <= CLOSE
+    closed = [gap for gap in gaps if gap > max(LONG * median, NIGHT)]
+    is_open = of_target[-1] - of_target[0] - math.fsum(closed)
     for grid in (near, every)[not is_near :]:
         steps = [grid.between(one, other) for one, other in pairwise(of_target)]
-        if sum(abs(step - round(step)) <= interval.OFF and step > 0.5 for step in steps) >= 0.8 * len(steps):
+        is_filled = len(of_target) >= SPARSE * is_open / grid.approximate_seconds()
+        on_grid = sum(abs(step - round(step)) <= interval.OFF and step > 0.5 for step in steps)
+        if is_filled and on_grid >= 0.8 * len(steps):
             methods: tuple[Align, Align] = ("nearest", "mean")  # readings at half past the grid are nearest to two
             return max(methods, key=lambda how: len({grid_time(time, grid, how) for time in of_target})), grid
-    closed = [gap for gap in gaps if gap > LONG * median]
     for grid in GRIDS:
         length = grid.approximate_seconds()
-        count = (of_target[-1] - of_target[0] - math.fsum(closed)) / length + sum(gap > length for gap in closed)
+        count = is_open / length + sum(gap > length for gap in closed)
         if len(of_target) >= FILLED * count and len({grid.floor(time) for time in of_target}) >= FILLED * count:
             return "mean", grid
     return "mean", GRIDS[-1]

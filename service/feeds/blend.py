@@ -32,11 +32,11 @@ Said = tuple[float | None, ...]
 
 Expert = Literal[
     "model", "last-value", "seasonal-naive", "seasonal-mean", "weekly-mean", "linear", "linear-log", "daily-mean",
-    "yearly-mean",
+    "yearly-mean", "longer-naive",
 ]  # fmt: skip
 EXPERTS: tuple[Expert, ...] = get_args(Expert)
 NO_EXPERTS: Said = (None,) * len(EXPERTS)
-MODEL, LAST, SEASONAL, MEAN, WEEK, LINEAR, LOG, DAILY, YEARLY = range(len(EXPERTS))
+MODEL, LAST, SEASONAL, MEAN, WEEK, LINEAR, LOG, DAILY, YEARLY, LONGER = range(len(EXPERTS))
 SEASONS = 4  #: of which means are
 LAGS = (1, 2, 3)  #: readings before the newest that linear experts see
 WIDTHS = (24, 168)  #: of the means that they see
@@ -45,7 +45,7 @@ LEAST = 100  #: readings with all that experts look back on, from which those wi
 
 @lru_cache(maxsize=512)
 def lookback_of(seasons: tuple[int, ...], step: int, longest: int, cycles: tuple[float, ...]) -> Lookback:
-    """Return which past readings the experts use, at most ``longest`` back; naive experts use the first season only."""
+    """Return which past readings the experts use, at most ``longest`` back."""
     experts: list[list[int]] = [[0]]
     others = [[lag] for lag in LAGS] + [list(range(width)) for width in WIDTHS]
     phases = [seasonal_back(season, step) for season in seasons]
@@ -53,6 +53,7 @@ def lookback_of(seasons: tuple[int, ...], step: int, longest: int, cycles: tuple
     for season, back in zip(seasons, phases, strict=True):
         experts.append([back + k * season for k in range(SEASONS)])
         others.append([k * season for k in range(SEASONS)])
+    experts += [[back] for back in phases[1:2]]
     others += [[max(0, back + off)] for back in phases[:1] for off in (-1, 1)]
     means = [[back for back in mean if back <= longest] or [0] for mean in experts + others]
     first = np.cumsum([0, *map(len, means)])
@@ -104,11 +105,12 @@ class Blend:
         self.rare = 0.0, 0.0  # errors of the blend and of zero, discounted
         self.is_served = spec.has_blends
         seconds = every.approximate_seconds()
-        means = [
+        longer = [
             DAILY if n * seconds < 2 * DAY else WEEK if n * seconds < 30 * DAY else YEARLY for n in self.seasons[1:]
         ]
         self._back = seasonal_back(self.seasons[-1], step) if self.seasons else None
-        self._places = [MODEL, LAST, *([SEASONAL, MEAN] if self.seasons else []), *means, LINEAR, LOG]
+        self._places = [MODEL, LAST, *([SEASONAL, MEAN] if self.seasons else []), *longer]
+        self._places += [*([LONGER] if longer else []), LINEAR, LOG]
 
     def longest_season(self, values: Floats) -> float | None:
         """Return the newest value with the step's phase in the longest season; None if there are too few ``values``."""

@@ -477,7 +477,7 @@ def _begin(cell: str) -> str:
     begin, _, end = cell.partition("/")
     if _ISO.match(begin) and _ISO.match(end):
         return begin
-    first, dash, second = cell.strip().partition(" - ")
+    first, dash, second = cell.strip().replace(" to ", " - ").partition(" - ")
     first = first if dash and ":" in first and ":" in second else cell.strip()
     if not _WORD.search(first) and "." not in first[-4:]:
         return first

@@ -52,7 +52,7 @@ def naive_forecast(values: Floats, step: int, season: int, coverage: float | Non
         if others.size and others.mean() < min(usual, errors[-others.size :].mean()):
             value, served, back, usual = seasonal, "seasonal-naive", phase, others.mean()
             errors = others if others.size >= season else np.concatenate([errors, others])  # few are too small by luck
-    sizes = np.abs(values[back:])[real[back:]]
+    sizes = np.abs(values[back:])[real[back:] & real[:-back]]  # of the readings that the errors are of
     if zero and sizes.size and zero * sizes.mean() <= usual:
         value, errors, served = 0.0, sizes, "zero"
     return NaiveForecast(value, None if coverage is None else _rank(errors, coverage), last, seasonal, served)

@@ -176,7 +176,7 @@ class Forecaster:
         elif plan.ahead and plan.at_once and not plan.readings:
             self._forecast_again()
         if self.rows is None:
-            self._take_early(plan)
+            self._take_early(plan._replace(readings=readings))
             self.forecast_first()
         counts = plan.accepted, plan.ignored, len(plan.corrections)
         return FeedOutcome(*counts, self._scored, list(self.latest), self._events, len(plan.ahead))
@@ -184,10 +184,11 @@ class Forecaster:
     def _verdict(self, readings: Sequence[Reading]) -> Verdict:
         """Say which of the next readings are outliers; the feed stays unchanged."""
         if self.rows is not None:
-            values = self._window()
+            values, season = self._window(), self.season
         else:
             values = np.array([reading.values[0] for reading in self.first[-SEEN:]])
-        return self.plausibility.judge(values, readings)
+            season = self.season_at_first(self.timeline.every)
+        return self.plausibility.judge(values, readings, season or 0)
 
     def _judged(self, readings: list[Reading]) -> list[Reading]:
         """Return readings with outliers marked as missing; restore earlier suspects that began a level shift."""
@@ -216,6 +217,8 @@ class Forecaster:
         if self.rows is not None:
             self.history.correct(next_slot - 1 - slot, value)
             return
+        if self.early is not None:
+            self.early._put_right(slot, value, next_slot)
         at = len(self.first) - (next_slot - slot)
         self.first[at] = self.first[at]._replace(values=(value, *self.first[at].values[1:]))
 
@@ -329,7 +332,7 @@ class Forecaster:
         assert self.rows is not None
         layout = self.rows.layout
         self.history.append(reading.values[0])
-        while self._shifts and self._shifts[0].slot < reading.slot:
+        while self._shifts and self._shifts[0].slot <= reading.slot:
             change = self._shifts.pop(0).change
             for blend in self.blends:
                 blend.shift(change)
@@ -652,7 +655,7 @@ class Forecaster:
         """Have models of a smaller window learn the readings of a call, or begin them, while the window fills."""
         size = early_size(self.spec, self.readings)
         if size and self.early is not None and self.early.spec.window == size:
-            self._learn_early(self.early, plan)
+            self._learn_early(self.early, plan, self._shifts)
         else:
             self.begin_early()
 
@@ -662,13 +665,15 @@ class Forecaster:
         if size:
             self.early = self.early_of(size)
             self.early.ahead.restore(self.ahead.to_arrays())
-            self._learn_early(self.early, Plan(self.first, [], [], 0, 0, self.timeline, [], at_once=False))
+            plan = Plan(self.first, [], [], 0, 0, self.timeline, [], at_once=False)
+            self._learn_early(self.early, plan, self.plausibility.shifts)
 
     def early_of(self, size: int) -> EarlyForecaster:
         """Return new models of a smaller window of ``size`` readings."""
         return EarlyForecaster(self.spec, size, self._preset)
 
-    def _learn_early(self, early: Forecaster, plan: Plan) -> None:
+    def _learn_early(self, early: EarlyForecaster, plan: Plan, shifts: Sequence[Shift]) -> None:
+        early.plausibility, early._shifts = self.plausibility, list(shifts)
         try:
             early.take(plan)
         except SolverError:  # the window does not need them
@@ -862,6 +867,10 @@ class EarlyForecaster(Forecaster):
     def __init__(self, whole: FeedSpec, size: int, preset: Preset | None) -> None:
         super().__init__(early_spec(whole, size))
         self._whole, self._lent = whole, preset
+
+    def _judged(self, readings: list[Reading]) -> list[Reading]:
+        """Return readings as they are: the feed has judged them."""
+        return readings
 
     def _found_season(self) -> int:
         if self._lent is not None and self._lent.season <= self.spec.window // 2:

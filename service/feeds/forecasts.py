@@ -22,6 +22,7 @@ Experts = tuple[float | None, ...]
 
 KNOWN = 3  #: experts that scored forecasts keep as numbers: the model, the last value, the seasonal one
 ABSENT, ABSENT_BELOW = 255, 254  #: the share of an absent expert in a mix, and the share that is all
+FIRST = 1 + len(SERVED)  #: the first byte of the first way to serve; mixes with smaller ones have fewer experts
 _FAR = struct.Struct(f"<{len(EXPERTS) - KNOWN}d")
 
 
@@ -58,7 +59,7 @@ class Forecast(NamedTuple):
             for one, share in zip(experts, self.weights, strict=True)
         ]
         far = _FAR.pack(*[0.0 if one is None else one - value for one in experts[KNOWN:]])
-        return bytes((1 + _PLACE[self.served], *shares)) + far[5::8] + far[6::8] + far[7::8]
+        return bytes((FIRST + _PLACE[self.served], *shares)) + far[5::8] + far[6::8] + far[7::8]
 
     @classmethod
     def of(cls, numbers: tuple[float, ...] | list[float], weights: Experts = NO_EXPERTS) -> Forecast:
@@ -84,7 +85,7 @@ class Mix(NamedTuple):
 
         The experts ``first`` are those that the bytes do not contain.
         """
-        if not mix or not mix[0]:
+        if not mix or mix[0] < FIRST:
             return None
         shares, n = mix[1 : 1 + len(EXPERTS)], len(EXPERTS) - KNOWN
         places = [mix[1 + len(EXPERTS) + k * n :][:n] for k in range(3)]
@@ -93,7 +94,7 @@ class Mix(NamedTuple):
         experts = tuple(None if share == ABSENT else one for one, share in said)
         total = sum(share for share in shares if share != ABSENT) or 1  # as all are rounded
         weights = tuple(None if share == ABSENT else share / total for share in shares)
-        return cls(SERVED[mix[0] - 1], experts, weights)
+        return cls(SERVED[mix[0] - FIRST], experts, weights)
 
 
 class Pending(NamedTuple):

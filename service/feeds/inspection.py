@@ -54,8 +54,10 @@ _SERIES = re.compile(
     r"(?i)(series|name|id|key|sensor|meter|station|entity_id|site|item|store|symbol|metric|_field|.*_id)"
 )
 _CLOCK = re.compile(r"\d{1,2}[:.]\d\d([:.]\d\d(\.\d+)?)?( ?[AaPp][Mm]|\s?[-–]\s?\d{1,2}:\d\d.*)?|\d\d\s?[-–]\s?\d\d")  # noqa: RUF001
-_CLOCKS = ("hour", "hr", "he", "hourending", "hrend", "hourbeginning", "stunde", "uhrzeit", "time", "hhmm", "clock")
-_CLOCKS += ("heure", "hora", "ora", "uur")
+_CLOCKS = (
+    *("hour", "hr", "he", "hourending", "hrend", "hourbeginning", "time", "hhmm", "clock", "stunde", "uhrzeit"),
+    *("heure", "hora", "ora", "uur"),
+)
 _YEAR = re.compile(r"(1[6-9]|2[01])\d\d")
 _PACKED_CLOCK = re.compile(r"([01]\d|2[0-4])[0-5]\d")
 _PERIODS = re.compile(r"(?i)(settlement[ _]?)?period|sp|settlementperiod|intervall?|zeitintervall")
@@ -174,24 +176,31 @@ def _largest(
     path: Path, given: FileOptions, read: Callable[[Raw], InspectedTable], *, needs_times: bool = True
 ) -> InspectedTable:
     """Return the table of a file, or of several below each other the largest one with times; raises InvalidInput."""
-    raw = replace(raw_tables.opened(path, given), name=path.name)
-    may_have_more = raw.is_text and given.skip is None
-    lead = [line.partition(raw.separator)[0].strip('"') for line in raw.said.get("lines before the header") or ()]
-    refused = None
-    if not may_have_more or [*map(dialect.kind_of, lead)].count("time") < raw_tables.FEWEST_ROWS:
-        try:
-            return read(raw)
-        except InvalidInput as error:
-            if not may_have_more or error.field != "rows":
-                raise
-            refused = error
-    for one in raw_tables.tables_in(path, given):
+    raw = None
+    try:
+        raw = replace(raw_tables.opened(path, given), name=path.name)
+        lead = [line.partition(raw.separator)[0].strip('"') for line in raw.said.get("lines before the header") or ()]
+        if raw.is_text and given.skip is None and [*map(dialect.kind_of, lead)].count("time") >= raw_tables.FEWEST_ROWS:
+            return _one_of_several(path, given, read, needs_times) or read(raw)
+        return read(raw)
+    except InvalidInput as error:
+        may_have_more = (raw is None or raw.is_text) and given.skip is None and error.field == "rows"
+        found = _one_of_several(path, given, read, needs_times) if may_have_more else None
+        if found is None:
+            raise
+        return found
+
+
+def _one_of_several(
+    path: Path, given: FileOptions, read: Callable[[Raw], InspectedTable], needs_times: bool
+) -> InspectedTable | None:
+    """Return the largest table of several that can be read, and has times if that is needed; None if there is none."""
+    for raw in raw_tables.tables_in(path, given):
         with suppress(InvalidInput):
-            if ((found := read(replace(one, name=path.name))).times and found.targets) or not needs_times:
+            found = read(replace(raw, name=path.name))
+            if (found.times and found.targets) or not needs_times:
                 return found
-    if refused is not None:
-        raise refused
-    return read(raw)
+    return None
 
 
 @contextmanager
@@ -426,7 +435,7 @@ class _Reader:
             if not self.of_examples:
                 return []
         found = file_times.find(few, name, alone=alone)
-        return found or (file_times.find(few[:-SUMMARY], name, alone=alone) if len(cells) < 70 else [])
+        return found or (file_times.find(cells[:-SUMMARY], name, alone=alone) if len(cells) < 70 else [])
 
     def _periods(self, parts: tuple[int, ...]) -> list[TimeFormat]:
         """Return the formats of days with 48 or 96 numbered periods, as in electricity settlement data; else none."""
@@ -499,11 +508,11 @@ class _Reader:
             [] if clocks else [at for at, cells in enumerate(self.columns) if _are_hours({*map(str.strip, cells)})]
         )
         again = [at for at in found if len({*self.columns[at]}) < len(self.columns[at])]  # several times a day
-        whole = max((len({*self.columns[at]}) for at in found if ":" in self.columns[at][0]), default=0)
+        most = max((len({*self.columns[at]}) for at in found if ":" in self.columns[at][0]), default=0)
         for at in [at for at in again if ":" not in self.columns[at][0]]:
             for clock in (one for one in clocks or guessed if one != at):
                 is_sure = clocks or len({*self._cells((at, clock))}) == len(self.columns[at])
-                if len({*self._cells((at, clock))}) <= whole:  # another column has whole times
+                if len({*self._cells((at, clock))}) <= most:  # another column has whole times
                     continue
                 if is_sure and (both := self._formats((at, clock), bool(guessed))):
                     return (at, clock), both
@@ -611,7 +620,10 @@ class _Reader:
         if len(formats) > 1 and not self.of_examples and (even := self._even(parts, formats)) is not None:
             self.said["chosen by even steps"] = f"{even.name}; --time-format takes another"
             return even
-        if len(formats) > 1 and len(dots := [one for one in formats if not one.name.startswith("%m.%d.")]) == 1:
+        if (
+            len(formats) > 1
+            and len(dots := [one for one in formats if not one.name.startswith(("%m.%d.", "%y.%m."))]) == 1
+        ):
             self.said["chosen as the day is first between points"] = f"{dots[0].name}; --time-format takes another"
             return dots[0]
         if len(formats) != 1:
@@ -1066,10 +1078,16 @@ class _Reader:
         self.every, off, gaps = align.interval_of(*own[0])
         grids = [one for one in of_each if one is not None]
         self.grid = max(grids, key=lambda one: (one[1].approximate_seconds(), one[0]), default=None)
+        if self.grid is None and not off and self._has_other_intervals_later():
+            self.grid = "nearest", self.every
+            self.said["later intervals"] = f"are not all multiples of {self.every}"
         shown = f"{self.grid[1] if self.grid and self.grid[0] == 'nearest' else self.every}"
-        if not off and len(held) == 1 and len(rising[0]) > ENOUGH:
-            found.every = f"{self.every}"
+        if not off and self.grid is None and len(rising[0]) > ENOUGH:
+            steps = (self.every.between(one, other) for each in rising for one, other in pairwise(each))
+            found.every = f"{self.every}" if all(abs(step - round(step)) <= 0.1 for step in steps) else None
+        are_events = not off and self.grid is not None and self.grid[0] == "mean"
         self.said["interval"] = shown if not off else f"{shown} mostly; {off} of {len(rising[0]) - 1} are not"
+        self.said["interval"] = "none, as readings come at any time" if are_events else self.said["interval"]
         self.said["gaps"] = gaps or None
         closed = align.closed(rising[0], self.every if self.grid is None else self.grid[1])
         if closed and self.given.align is None:
@@ -1080,15 +1098,30 @@ class _Reader:
         ]
         if self.series and empty:
             self.said["series without values"] = f"{len(empty)}: {', '.join(empty[:5])}"
-        counts = Counter(when for when, _ in series[0])
-        if twice := [interval.moment(when) for when, count in counts.items() if count > 1]:
+        counts = Counter((name, when) for name, when, _ in self._held)
+        if twice := [interval.moment(when) for (_, when), count in counts.items() if count > 1]:
             is_local = self.format is not None and not self.format.zoned and self.given.zone is None
+            is_local = is_local and self.every.approximate_seconds() < DAY
             may_go_back = is_local and all(when.month in AUTUMN and when.hour < 4 for when in twice)
             if self.grid is None and not may_go_back and self.given.zone in (None, "UTC"):
                 self.grid = "nearest", self.every
                 self.order = self.order or ("none" if self.count <= SORTED else "")
             said = "; say --zone if the clock goes back there, as in autumn" if may_go_back else ""
             self.said["times that come twice"] = f"{sum(counts.values()) - len(counts)}{said}"
+
+    def _has_other_intervals_later(self) -> bool:
+        """Return whether times behind the first rows, of which some from each block are known, are off the interval."""
+        columns = [column[KEPT:] for column in self.columns]
+        parts, names = (zip(*(columns[at] for at in some), strict=True) for some in (self.parts, self.series))
+        newest, every = dict[Any, float](), self.every
+        seconds = self._seconds([*map(file_times.joined, parts)])
+        assert every is not None
+        for when, name in zip(seconds, names if self.series else repeat(()), strict=False):
+            step = abs(every.between(newest.get(name, when), when))
+            if 0 < step < 0.5 or abs(step - round(step)) > interval.OFF:
+                return True
+            newest[name] = when
+        return False
 
 
 def _by_instant(rows: Callable[[], Iterator[Line]], at: int, zone: str) -> Iterator[Line]:

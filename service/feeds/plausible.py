@@ -1,5 +1,8 @@
 """Outliers: a single reading far from all before it is treated as missing, two such readings in a row as a level shift.
 
+A level shift ends with a reading on the level before it, as after a few bad readings or a flood. Readings are compared
+with those before a shift as if these had the new level.
+
 A reading is suspected to be an outlier if it lies further outside the range of the window than the range is wide. A
 reading is also suspected if its change from the reading before is more than three times the largest change in the
 window. If fewer than half of the changes differ from zero, or few readings are known, the limit is a hundred times the
@@ -29,7 +32,8 @@ LEAST, ENOUGH = 8, 40  #: readings from which any is suspected, and from which t
 CHANGES = 3.0  #: times the largest change of the window, which are suspicious
 EXTREME = 100.0  #: ranges of the window that are suspicious where little is known
 LEAST_ABOVE = 200  #: readings, none of which is below 0, after which none is expected to be
-FEW, CLEARLY = 10, 0.3  #: values other than 0 are few, of which forecasts need clearly smaller errors than 0 has
+FEW = 10  #: pairs of values other than 0, with which other forecasts need at most half the errors of 0
+FEW_SHIFTS = 4  #: in a window; with more of them, the levels belong to the series
 USUAL, USUAL_EXTREME = 0.01, 0.1  #: shares of the readings from which nothing is suspected any more
 
 
@@ -85,8 +89,11 @@ class Plausibility:
         self.open: SuspectReading | None = None  #: the newest reading, if it is one
         self.shifts: list[Shift] = []  #: of all that is held of the target, oldest first
 
-    def judge(self, values: Floats, readings: Sequence[Reading]) -> Verdict:
-        """Judge readings that follow ``values`` (n,), oldest first; this object stays unchanged."""
+    def judge(self, values: Floats, readings: Sequence[Reading], season: int = 0) -> Verdict:
+        """Judge readings that follow ``values`` (n,), oldest first; this object stays unchanged.
+
+        ``season`` is the period of the season in readings, or 0; it improves the estimates of level shifts.
+        """
         is_plain = len(readings) == 1 and not (self.suspects or self.shifts or readings[0].held)  # as nearly always
         if is_plain and not (len(values) and self._suspects(values[-self.window :], readings[0])):
             return Verdict(list(readings), [], [], self)
@@ -97,6 +104,7 @@ class Plausibility:
         seen = values if is_one else np.concatenate([values, np.empty(len(readings))])
         for i, reading in enumerate(readings):
             value, first = reading.values[0], after.open
+            known = after._on_one_level(seen[max(0, n - self.window) : n], reading.slot - 1)
             if reading.held:
                 if first is not None:
                     out[i] = _holding(reading, first.held)
@@ -107,8 +115,11 @@ class Plausibility:
                 if back <= i:
                     out[i - back] = _holding(readings[i - back], first.value)
                 cleared.append(first)
-                after._clear(first, value)
-            elif not (n and after._suspects(seen[max(0, n - self.window) : n], reading)):
+                after._clear(first, value, _mean_before(known, back, season))
+            elif after._ends_shift(reading, known):
+                after.open = None
+                after.shifts.append(Shift(reading.slot, -after.shifts[-1].change))
+            elif not (n and after._suspects(known, reading)):
                 after.open = None
             else:
                 after.open = SuspectReading(reading.slot, value, float(seen[n - 1]))
@@ -162,12 +173,30 @@ class Plausibility:
         is_nearer = abs(value - first.value) < abs(value - first.held)
         return is_nearer and self._is_possible(first.value) and self._is_possible(value)
 
-    def _clear(self, first: SuspectReading, value: float) -> None:
-        """Confirm a suspect, and record a level shift if the next reading, ``value``, is close to the suspect."""
+    def _on_one_level(self, values: Floats, newest: int) -> Floats:
+        """Return values (n,) up to slot ``newest`` as :meth:`levelled` does, or as they are if levels shift often."""
+        return self.levelled(values, newest) if len(self.shifts) <= FEW_SHIFTS else values
+
+    def _ends_shift(self, reading: Reading, values: Floats) -> bool:
+        """Say whether a reading after ``values`` (n,) of one level is back on the level before the last shift."""
+        if not self.shifts or (len(self.shifts) > 1 and self.shifts[-1].change == -self.shifts[-2].change):
+            return False
+        (slot, change), value = self.shifts[-1], reading.values[0]
+        before = values[: max(0, len(values) - (reading.slot - slot))]
+        if not len(before):
+            return False
+        beyond = np.minimum.reduce(before) - value if change > 0.0 else value - np.maximum.reduce(before)
+        return bool(0.5 < beyond / abs(change) < 1.5)
+
+    def _clear(self, first: SuspectReading, value: float, before: float) -> None:
+        """Confirm a suspect, and record a level shift if the next reading, ``value``, is close to the suspect.
+
+        ``before`` is the mean of the two that was expected.
+        """
         self.suspects.remove(first)
         self.open = None
         if abs(value - first.value) < abs(first.value - first.held) / 2:
-            self.shifts.append(Shift(first.slot, (first.value + value) / 2 - first.held))
+            self.shifts.append(Shift(first.slot, (first.value + value) / 2 - before))
 
     def levelled(self, values: Floats, newest: int) -> Floats:
         """Return values (n,) up to slot ``newest``, with level shifts added to the values before each shift."""
@@ -199,7 +228,8 @@ class Plausibility:
     def forget(self, forgotten: Forgotten) -> None:
         """Remove suspects and level shifts that involve erased readings."""
         self.suspects = [one for one in self.suspects if not forgotten.concerns(one.slot - 1, one.slot + 1)]
-        self.shifts = [one for one in self.shifts if not forgotten.concerns(one.slot - 1, one.slot + 1)]
+        known = {abs(one.change) for one in self.shifts if forgotten.concerns(one.slot - 1, one.slot + 1)}
+        self.shifts = [one for one in self.shifts if abs(one.change) not in known]  # with those that reverse them
         self.open = self.open if self.open in self.suspects else None
 
     def to_arrays(self) -> dict[str, Any]:
@@ -220,6 +250,19 @@ class Plausibility:
         self.open = self.suspects[-1] if arrays["is_open"] else None
 
 
+def _mean_before(values: Floats, back: int, season: int) -> float:
+    """Return the expected mean of a suspect, the newest but ``back`` - 1 of ``values`` (n,), and of the next reading.
+
+    It is computed from the values a season before, if these are usually nearer than the last value.
+    """
+    known = values[: len(values) - back]
+    if back < season and 2 * season <= len(known):
+        off, changes = known[season:] - known[:-season], np.diff(known)
+        if np.median(np.abs(off)) < np.median(np.abs(changes)):
+            return float(known[len(known) - season] + values[len(values) - season]) / 2
+    return float(known[-1])
+
+
 def _is_mostly_still(values: Floats) -> bool:
     """Say whether most values repeat the one before."""
     return bool(2 * np.count_nonzero(values[1:] != values[:-1]) < len(values) - 1)
@@ -237,12 +280,13 @@ def bounds_of(values: Floats, spec: FeedSpec) -> Bounds:
         return Bounds(low, high)
     lowest = float(np.minimum.reduce(values))
     others = n if lowest > 0.0 else int(np.count_nonzero(values))
+    pairs = max(1, others - 1)
     is_rare = low <= 0.0 <= high and n >= LEAST and 2 * others <= n
     if spec.minimum == "auto" and lowest >= 0.0 and (is_rare or n >= min(LEAST_ABOVE, spec.window)):
         low = 0.0
     if spec.finds_outliers and n >= ENOUGH and _is_mostly_still(values):
         low, high = max(low, lowest), min(high, float(np.maximum.reduce(values)))
-    return Bounds(low, max(low, high), (CLEARLY if others < FEW else 1.0) if is_rare else 0.0)
+    return Bounds(low, max(low, high), pairs / (pairs + FEW) if is_rare else 0.0)
 
 
 def _holding(reading: Reading, value: float) -> Reading:

@@ -227,7 +227,7 @@ def rows(path: Path, dialect: Dialect) -> Iterator[Line]:
         if not any(cells):
             is_new = True
         elif (cells[own:] if own else cells) != again:
-            if is_new and len(cells) > 1 and {"text"} == {*map(kind_of, cells)} - {"missing"}:
+            if is_new and is_header(cells):
                 raise InvalidInput(f"begins another table, with {cells[0][:32]!r}; say --skip", field="rows")
             is_new = False
             if len(cells) > dialect.width:
@@ -249,6 +249,12 @@ def _cells(text: Iterable[str], separator: str) -> Iterator[Line]:
         yield from reader
     except csv.Error as error:
         raise Malformed(f"is no table: {error} (line {reader.line_num})", field="body") from error
+
+
+def is_header(cells: Line) -> bool:
+    """Return whether cells are words alone, two or more."""
+    kinds = Counter(map(kind_of, cells))
+    return kinds["text"] > 1 and kinds["text"] + kinds["missing"] == len(cells)
 
 
 def _is_comment(line: str) -> bool:
@@ -294,10 +300,10 @@ def understood(path: Path, given: FileOptions) -> Dialect:
         head = raw.read(HEAD)
         while head.count(b"\n") < FEWEST_LINES and len(head) < 8 * MOST_LINE and (more := raw.read(len(head))):
             head += more
-        is_whole = not raw.read(1)
+        encoding, is_whole = encoding_throughout(raw, head)
     if not head.strip():
         raise Malformed("is empty; the first row has the names of columns", field="body")
-    encoding = given.encoding or encoding_of(head)
+    encoding = given.encoding or encoding
     try:
         text = codecs.getincrementaldecoder(encoding)("replace").decode(head)
     except LookupError:
@@ -319,6 +325,21 @@ def understood(path: Path, given: FileOptions) -> Dialect:
     names = _once(dialect.names)
     renamed = [new for new in names if new not in dialect.names]
     return replace(dialect, names=names, renamed=renamed, member=given.member)
+
+
+def encoding_throughout(raw: IO[bytes], head: bytes) -> tuple[str, bool]:
+    """Return the encoding of a file, of which the first word beyond ASCII may come late, and whether it ends here."""
+    encoding, decoder, block, is_whole = encoding_of(head), codecs.getincrementaldecoder("utf-8")(), head, True
+    if encoding != "utf-8":
+        return encoding, not raw.read(1)
+    try:
+        while block:
+            decoder.decode(block)
+            block = raw.read(HEAD * 16)
+            is_whole &= not block
+    except UnicodeDecodeError as error:
+        return encoding_of(block[max(0, error.start - HEAD) : error.start + HEAD]), False
+    return encoding, is_whole
 
 
 def _once(names: Line) -> Line:
@@ -406,10 +427,8 @@ def _layout(
         under = [cells for _, cells in reader[header + 1 : first] if len(cells) == len(names)]
         full = [cells for cells in under if 2 * sum(map(bool, cells)) > len(cells)]
         names = _joined_names(names, [cells for cells in full if not any(map(_is_number, cells))])
-    clocks = [at for at, name in enumerate(names) if _CLOCK.fullmatch(name)]
-    if len(clocks) == 1 and header is not None:  # the header has the time at which it was written
-        names = [*names]
-        names[clocks[0]] = "time"
+    if len([name for name in names if _CLOCK.fullmatch(name)]) == 1 and header is not None:  # that of the header itself
+        names = ["time" if _CLOCK.fullmatch(name) else name for name in names]
     used = [at for at in used if names[at] or any(cells[at] for cells in body)]
     names = [names[at] or ("index" if at == 0 else f"column{at + 1}") for at in used]
     units = [] if header is None else [", ".join(filter(None, cells)) for _, cells in reader[header + 1 : first]]

@@ -39,7 +39,7 @@ _ASIAN = (
 )  # fmt: skip
 """Encodings of two bytes, and first bytes of their signs and of their more frequent half of characters."""
 _HANGUL = re.compile("[가-힣]")
-_ODD_IN_LATIN = re.compile(r"[^\W\d_\x00-\x7f]{3}|[A-Za-z][°²³·§±¹¾][A-Za-z]")
+_ODD_IN_LATIN = re.compile(r"[^\W\d_\x00-\x7f]{3}|[A-Za-z][°²³·§±¹¾„“”…†‡‰‹›•™˜¤][A-Za-z]")
 _ODD_ELSEWHERE = re.compile(r"[a-zа-яα-ω][Α-ΩА-Я]|[A-Za-z](?=[^\W\d_\x00-\x7f])|(?<=[^\W\d_\x00-\x7f])[A-Za-z]")
 """Letters in an order that words hardly have: a capital after a small letter, and letters of two scripts."""
 
@@ -61,8 +61,8 @@ def encoding_of(head: bytes) -> str:
 
 def _scores(head: bytes) -> Iterator[tuple[float, str]]:
     """Yield how well encodings fit, from 0 to 1, those first that are more frequent in files."""
-    for letters, names in _LATIN:
-        for name in names:
+    for letters, latin in _LATIN:
+        for name in latin:
             if (text := _decoded(head, name)) is not None:
                 yield _share(text, dict.fromkeys(letters, 1.0), _ODD_IN_LATIN), name
     for often, all_of, names in _SCRIPTS:

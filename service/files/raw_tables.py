@@ -18,7 +18,6 @@ from typing import Any
 from livesvm.service.errors import ServiceError
 from livesvm.service.files import dialect, documents, parquet
 from livesvm.service.files.dialect import FileOptions, Line
-from livesvm.service.files.encodings import encoding_of
 from livesvm.solvers.errors import InvalidInput
 
 MEMORY_MB = 512
@@ -37,12 +36,13 @@ _SPREAD = (("hour", _HOUR, 20), ("month", _MONTH, 12), ("period", _PERIOD, 8))
 """Parts of a time that may each have a column, the names of these columns, and the fewest of them."""
 _PART_OF_DAY = re.compile(r"(?i)((?:h|hh|hr|he|hour|interval|int|period|p|sp|t|time|v|val|value|kwh|q)?[ _]?)0*(\d+)")
 """Names of columns with a value for each equal part of a day."""
+_DIGIT = re.compile(r"\d")
 _DAY = re.compile(r"(?i)\d{8}|\d{1,4}([-/. ])(\d{1,2}|[a-z]{3,10})\1\d{1,4}([ T]0?0:00(:00)?)?")
 _PARTS_OF_DAY = (24, 48, 96, 288)
 BLOCK = 10_000
 """Number of rows of a Parquet file that are read at a time."""
-FEWEST_ROWS = 10
-"""Least number of lines of a table that is one of several in a file."""
+FEWEST_ROWS, MOST_NOTES = 10, 10_000
+"""Least number of lines of a table that is one of several in a file, and most lines between such tables."""
 
 
 @dataclass
@@ -106,35 +106,55 @@ def opened(path: Path, given: FileOptions) -> Raw:
 
 
 def tables_in(path: Path, given: FileOptions) -> Iterator[Raw]:
-    """Yield the tables of a text file that has several, one below the other, each with a header; the largest first."""
+    """Yield the tables of a text file that has several, one below the other, each with a header; the largest first.
+
+    If the same lines stand above each, all of them may be one table, which is the first.
+    """
     with dialect.unpacked(path, given.member) as file:
-        encoding = given.encoding or encoding_of(file.read(dialect.HEAD))
-    counts = Counter(one for line in dialect.lines(path, encoding, given.member) for one in ",;\t|" if one in line)
+        encoding = given.encoding or dialect.encoding_throughout(file, file.read(dialect.HEAD))[0]
+    lines = partial(dialect.lines, path, encoding, given.member)
+    counts = Counter(one for line in lines() for one in ",;\t|" if one in line)
     separator = given.separator or max(counts, key=counts.__getitem__, default=",")
+    usual = Counter(len(_cells(line, separator)) for line in lines()).most_common(1)[0][0]
     found = list[tuple[int, int, int]]()  # of each table, the line after the one before, its end, and its rows
     after = width = count = number = 0
-    for number, line in enumerate(dialect.lines(path, encoding, given.member)):
-        cells = next(csv.reader([line], delimiter=separator), []) if line.strip() else []
-        kinds = {*map(dialect.kind_of, cells)} - {"missing"}
-        if len(cells) != width or (len(cells) > 1 and kinds == {"text"}):
+    above, is_broken, is_repeated = Counter[str](), False, False
+    for number, line in enumerate(lines()):
+        cells = _cells(line, separator)
+        is_header = dialect.is_header(cells)
+        if len(cells) != width or is_header:
             if count >= FEWEST_ROWS:
                 found.append((after, number, count))
                 after = number
-            if found and "time" in kinds:
-                return  # it is a broken row of the table before
+            is_broken |= bool(found) and any(dialect.kind_of(cell) == "time" for cell in cells)
             width, count = len(cells), 0
+        if (len(cells) != usual or is_header) and len(above) < MOST_NOTES:
+            above[_DIGIT.sub("0", line)] += 1
+            is_repeated |= is_header and above[_DIGIT.sub("0", line)] > 1
         count += width > 1
     found.append((after, number + 1, count))
-    for first, end, count in sorted(found, key=itemgetter(2), reverse=True):
-        if count < FEWEST_ROWS:
-            return
-        held = tempfile.NamedTemporaryFile("w", suffix=".csv", newline="", encoding="utf-8")  # noqa: SIM115, it is kept
-        held.writelines(islice(dialect.lines(path, encoding, given.member), first, end))
-        held.flush()
-        said = {"several tables": f"lines {first + 1} to {end} are read, the largest one with times"}
-        with suppress(InvalidInput):
-            yield _text(Path(held.name), replace(given, encoding="utf-8", member=None), said, held)
-        held.close()  # as its table was not taken
+    if is_repeated:
+        again = {line for line, times in above.items() if times > 1}
+        kept = (line for line in lines() if (one := _DIGIT.sub("0", line)) not in again or above.pop(one, 0))
+        yield from _held(kept, given, f"below each other, with the same {len(again)} lines above each, are read as one")
+    for first, end, count in [] if is_broken else sorted(found, key=itemgetter(2), reverse=True):
+        if count >= FEWEST_ROWS:
+            said = f"lines {first + 1} to {end} are read, the largest one with times"
+            yield from _held(islice(lines(), first, end), given, said)
+
+
+def _cells(line: str, separator: str) -> Line:
+    return next(csv.reader([line], delimiter=separator), []) if line.strip() else []
+
+
+def _held(lines: Iterator[str], given: FileOptions, said: str) -> Iterator[Raw]:
+    """Yield the table in lines of a file, which are held in another file as long as the table is used."""
+    held = tempfile.NamedTemporaryFile("w", suffix=".csv", newline="", encoding="utf-8")  # noqa: SIM115, it is kept
+    held.writelines(lines)
+    held.flush()
+    with suppress(InvalidInput):
+        yield _text(Path(held.name), replace(given, encoding="utf-8", member=None), {"several tables": said}, held)
+    held.close()  # as its table was not taken
 
 
 def _of_document(one: documents.Document, about: dict[str, Any]) -> Raw:

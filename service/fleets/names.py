@@ -18,23 +18,10 @@ LARGEST = 2**63
 """Largest number that is taken as a name, as a number in JSON may have a million digits; as text it is a name too."""
 SERIES_ID = rf"[A-Za-z0-9._~-]{{1,{LONGEST_QUOTED}}}"
 OF_FEEDS = frozenset(
-    [
-        "observations",
-        "announce",
-        "forecast",
-        "history",
-        "certificate",
-        "events",
-        "plot",
-        "backtest",
-        "tune",
-        "drift",
-        "update",
-        "erase",
-        "pause",
-        "resume",
-        "writeback",
-    ]
+    {
+        *("observations", "announce", "forecast", "history", "certificate", "events", "plot", "backtest", "tune"),
+        *("drift", "update", "erase", "pause", "resume", "writeback"),
+    }
 )
 """Words that follow the id of a feed in paths. The first letter of a series' name that begins with one is quoted."""
 

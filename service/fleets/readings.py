@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import replace
 from typing import Any
 
 from pydantic_core import from_json
 
+from livesvm.service.errors import FeedExists
 from livesvm.service.feeds.batch import COUNTS, Batch, BatchDone, Refusal
 from livesvm.service.fleets.catalogue import Fleet, Fleets
 from livesvm.service.fleets.names import feed_of, name_of, series_of
@@ -128,6 +130,7 @@ def create_series(feeds: Feeds, fleet: Fleet, names: Sequence[Any]) -> Document:
     spec, created = fleet.spec.of_series(), 0
     for id_ in ids:
         if id_ not in feeds:
-            feeds.create(id_, spec)
-            created += 1
+            with suppress(FeedExists):  # an earlier call created it and was not answered
+                feeds.create(id_, spec)
+                created += 1
     return {"created": created, "series": feeds.count(fleet.prefix)}

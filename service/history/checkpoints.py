@@ -32,11 +32,12 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True)
 class Due:
-    """The limits after which a snapshot is due: a number of updates, or of seconds, or ``replay_seconds`` of solving.
+    """The limits after which a snapshot is due: a number of updates, of seconds, or of ``replay_seconds`` of solving.
 
-    A solution is due after ``solution_seconds`` of solving since the last one. If updates since the newest snapshot
-    took less than ``worth_seconds`` to solve, no snapshot is due after ``seconds``; if less than ``worth_at_rest``,
-    none is due when the model goes to rest: solving the updates again takes less time than writing a snapshot.
+    A solution is due after ``solution_seconds`` of solving since the last one. No snapshot is due after ``seconds`` if
+    the updates since the newest snapshot took less than ``worth_seconds`` to solve. No snapshot is due when the model
+    goes to rest if the updates since the newest snapshot took less than ``worth_at_rest`` to solve. Solving so few
+    updates again takes less time than writing a snapshot.
     """
 
     updates: int
@@ -85,7 +86,7 @@ class Checkpoints:
             self.record_change(recovered.replay_seconds, recovered.log_bytes)
 
     def record_change(self, seconds: float, size: int) -> None:
-        """Count a change that took ``seconds`` to solve and ``size`` bytes of log; record when the first one came."""
+        """Count a change that took ``seconds`` to solve and ``size`` bytes of log; note the first change's time."""
         self._changed_since = self._changed_since or time.monotonic()
         self._replay += seconds
         self._unsolved += seconds
@@ -159,7 +160,7 @@ class Checkpoints:
         self._start_afresh(state, None)
 
     def save_quietly(self, state: State, summary: bytes) -> None:
-        """Write a snapshot; if that fails, log the failure and try again later, as the log has all changes."""
+        """Write a snapshot; if that fails, log the failure and try again later, because the log has all changes."""
         try:
             self._journal.settle()
             self.save(state, summary)

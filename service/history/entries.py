@@ -21,7 +21,7 @@ from livesvm.service.store.base import Durability
 
 
 class LogEntry(Protocol):
-    """A log entry; ``request`` is its Idempotency-Key, ``rules`` the version of the rules that accepted it."""
+    """A log entry; ``request`` is its Idempotency-Key, and ``rules`` is the version of the rules that accepted it."""
 
     @property
     def request(self) -> str | None: ...
@@ -90,7 +90,7 @@ class _Whole(ABC):
 
 @dataclass(frozen=True)
 class Restoration(_Whole):
-    """The restoration of ``version``, with the whole state of that version, as the log may be trimmed before a replay.
+    """The restoration of ``version``, with the whole state of that version: the log may be trimmed before a replay.
 
     ``at`` is the Unix time at which the restoration was asked for.
     """

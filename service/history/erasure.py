@@ -1,6 +1,6 @@
 """The documents of an erasure in the store: one while the erasure runs, and one on the history that remains of a model.
 
-Neither document identifies a person, as keys, tags and the names of requests are stored as salted hashes.
+Neither document identifies a person, because keys, tags and the names of requests are stored as salted hashes.
 """
 
 from __future__ import annotations

@@ -169,7 +169,7 @@ class Journal:
     def recall(self, request: str, digest: bytes, *, is_stored: bool = True) -> bytes | None:
         """Return the answer that a request got before; None if the request is new; raises IdempotencyConflict.
 
-        Without ``is_stored`` this does not ask the store, as :func:`remembering` has shown that the store has no such
+        If ``is_stored`` is False, the store is not asked, because :func:`remembering` has shown that it has no such
         request.
         """
         earlier = self._call("recall", lambda store: store.recall(self.lease.model, request)) if is_stored else None
@@ -232,7 +232,7 @@ class Journal:
             store.delete(store.acquire(self.lease.model))
 
     def release(self) -> None:
-        """Release the lease, so that another service can take the model over at once."""
+        """Release the lease, so that another service can take the model over immediately."""
         self._call("lease", lambda store: store.release(self.lease))
 
     def check_writable(self) -> None:
@@ -259,8 +259,8 @@ class Journal:
     def observe(self, known: int, head: Head | None) -> None:
         """Compare the model's ``head`` in the store with ``known``, which was read first; any thread may call this.
 
-        If the store has fewer records than it had acknowledged, the store has lost records, even if it names another
-        writer, because an older backup names an older writer.
+        If the store has fewer records than it had acknowledged, it has lost records, whichever writer it names: a
+        backup that was restored names an older writer.
         """
         is_behind = head is None or head.sequence < known
         if head is not None and not is_behind and head.lease.writer != self.lease.writer:
@@ -327,7 +327,7 @@ def append_together(
 
 
 def remember_together(source: Source, answers: Sequence[tuple[Journal, str, bytes]]) -> None:
-    """Store the answers of many models to a request; if this fails, each journal does so before its next command."""
+    """Store the answers of many models to a request now or, if that fails, before each model's next command."""
     try:
         with source.health.store_call("answer"):
             source.store.remember_many([(journal.lease, request, answer) for journal, request, answer in answers])

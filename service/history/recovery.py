@@ -150,7 +150,11 @@ class _Recovery:
         return self._solved(None, 0) or ModelState.empty(self.spec, self.means.cache_mb)
 
     def _solved(self, base: dict[str, Any] | None, after: int) -> ModelState | None:
-        """Return the stored solution's model; None if it is damaged, not newer than ``base``, or lacks an answer."""
+        """Return the stored solution's model, or None.
+
+        The result is None if the solution is damaged or not newer than ``base``, or if a request before it has no
+        stored answer.
+        """
         solution = self.solution
         if solution is None or solution.sequence <= after:
             return None

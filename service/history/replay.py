@@ -50,8 +50,8 @@ class Patience:
     """The time limits of a replay's solves: of the ``whole`` replay, the last updates ``together``, the ``newest``
     update.
 
-    If the newest update exceeds its limit and was never answered, the update is set aside if ``sets_aside`` is True;
-    otherwise OutOfTime ends the replay.
+    If the newest update exceeds its limit, OutOfTime ends the replay. If ``sets_aside`` is True, a newest update that
+    was never answered is set aside instead.
     """
 
     whole: Solve
@@ -71,7 +71,7 @@ class Patience:
         return cls(Solve(), Solve(seconds), Solve(seconds), True)
 
     def without_end(self) -> Patience:
-        """Return the limits for a newest update that may have been answered, which has no limit of its own."""
+        """Return limits for a newest update that may have been answered; this update has no limit of its own."""
         return Patience(self.whole, self.whole, self.whole, False)
 
     def end(self, error: NotSolved) -> None:
@@ -88,8 +88,8 @@ class Inapplicable(SolverError):
 class Replay:
     """A replay, which applies records to ``state`` up to number ``newest``, and counts updates that had an effect.
 
-    An error that is not :data:`FORESEEN` destroys the state, unless each update is applied ``alone``: then the replay
-    copies the state before each update, which takes longer.
+    An error that is not :data:`FORESEEN` destroys the state. If each update is applied ``alone``, the replay copies the
+    state before each update; this takes longer, but the state survives an error.
     """
 
     source: Source
@@ -140,7 +140,7 @@ class Replay:
             self._apply(command)
 
     def _can_wait(self, command: Command) -> bool:
-        """Return whether a command starts at a unique optimum, adds no new class, and is not owed an answer.
+        """Return whether a command starts at a unique optimum, adds no new class, and needs no answer.
 
         A class stays known after its last example has left the window. So an update that adds a new class must be
         replayed alone: examples that are added and removed in one combined command would not make their class known.

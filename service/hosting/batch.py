@@ -1,9 +1,9 @@
-"""Changes of many models or feeds in one call: the store logs all in one step, then each replica applies its change.
+"""Changes of many models or feeds in one call: the store logs them in one step, then each replica applies its own.
 
-While the call runs, all its replicas are held, in one order, so that their other calls come before or after the whole
-change. A replica that refuses its part of the call, or fails in any way, stays unchanged; the other replicas still
-apply their parts. If a call is repeated under its Idempotency-Key, only the replicas that have not applied it before
-apply it.
+The call holds all its replicas until it ends, so that their other calls come before or after the whole change. Calls
+that hold several replicas take turns to hold them, so that none waits for a replica that another one holds. A replica
+that refuses its part of the call, or fails in any way, stays unchanged; the other replicas still apply their parts. If
+a call is repeated under its Idempotency-Key, only the replicas that have not applied it before apply it.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ from typing import Any, ClassVar, Generic, TypeVar
 
 from livesvm.service import crash
 from livesvm.service.errors import (
+    FeedExists,
     IdempotencyConflict,
     NotSolved,
     QueueFull,
@@ -97,7 +98,7 @@ class Together(ABC, Generic[H, P]):
         return planned
 
     def _run(self, ids: Iterable[str]) -> None:
-        """Run the call; raises one of ``concerns_all`` if nothing was changed or the client must repeat the call."""
+        """Run the call; raises a ``concerns_all`` error if nothing was changed or the client must repeat the call."""
         try:
             self._hold(ids)
             planned = self._planned()
@@ -221,12 +222,15 @@ class Together(ABC, Generic[H, P]):
 
 
 def _let_go(one: HostedModel | HostedFeed, held: Future[None]) -> None:
-    """Release a replica at once if its mailbox was put on hold only after the call's time limit."""
+    """Release a replica whose mailbox was put on hold too late: after the time limit of the call had passed."""
     one.let_go()
 
 
 class UpdatesTogether(Together[HostedModel, PlannedUpdate]):
-    """Updates of many models, by model id; solves end at ``asked.until``, and none begins after ``asked`` has ended."""
+    """Updates of many models, by model id.
+
+    Solves end at ``asked.until``, and no solve begins after ``asked`` has ended.
+    """
 
     hot = math.inf  # models are updated again soon, and the budget has them cool where memory is short
 
@@ -268,7 +272,7 @@ class ReadingsTogether(Together[HostedFeed, Planned]):
         self._batch, self._given = batch, batch.given
 
     def run(self) -> BatchDone:
-        """Apply the batch; after QueueFull, IdempotencyConflict or StoreUnavailable no feed has changed."""
+        """Apply the batch; if it raises QueueFull, IdempotencyConflict or StoreUnavailable, no feed has changed."""
         self._run(self._batch.tables)
         if self.answers:
             changed("observe", "feeds", feeds=len(self.answers), refused=len(self.errors), replayed=self.replayed)
@@ -284,13 +288,16 @@ class ReadingsTogether(Together[HostedFeed, Planned]):
         if spec is None:
             raise UnknownFeed("there is no such series, and the fleet creates none")
         self._batch.call(id).check(Forecaster(spec))
-        created: HostedFeed = self._home.create(id, spec)
+        try:
+            created: HostedFeed = self._home.create(id, spec)
+        except FeedExists:  # as an earlier call created it and was not answered
+            created = self._home.find(id)
         return created
 
     def _plan(self, one: HostedFeed, *, is_stored: bool) -> Reply | Planned:
-        """Return the plan of one feed's part, with a digest of this feed's readings alone for the log.
+        """Return the plan of one feed's part; the log gets a digest of this feed's readings alone.
 
-        An erasure in one feed does not change the digests of other feeds.
+        An erasure in one feed then leaves the digests of other feeds as they are.
         """
         call = self._batch.call(one.id)
         digest = b"" if self._request is None else call.digest()
@@ -299,8 +306,8 @@ class ReadingsTogether(Together[HostedFeed, Planned]):
     def _ready(self, planned: dict[str, Planned]) -> dict[str, Planned]:
         """Return the plans, and give the fleet's shared settings to feeds that have no settings yet.
 
-        If the fleet has no stored settings yet, use the settings of a feed of the fleet that has models already. A feed
-        has models before the fleet has stored settings if a process died between the feed's choice and the storing.
+        A process may have died after a feed had chosen settings and before these were stored for the fleet. In this
+        case, the settings of a feed that has models are given.
         """
         if self._given is None:
             feeds = map(self._feed, planned)

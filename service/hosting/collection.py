@@ -66,8 +66,8 @@ class Collection(Generic[R]):
     """The owner of all replicas of one kind, models or feeds. Its methods block while the store works, except methods
     that only read memory.
 
-    ``_index`` has an entry for each replica, ``_kept`` the handles of replicas that are awake or unavailable,
-    ``_handles`` every handle that is referenced anywhere, so that no replica ever has two handles.
+    ``_index`` has an entry for each replica. ``_kept`` has the handles of replicas that are awake or unavailable.
+    ``_handles`` has every handle that any code references, so that no replica ever gets a second handle.
     """
 
     def __init__(self, kind: Kind[R], context: Context, make_room: Callable[[int], None]) -> None:
@@ -114,13 +114,16 @@ class Collection(Generic[R]):
             return found
 
     def page(self, after: str = "", limit: int | None = None, under: str = "") -> list[R]:
-        """Return replicas by id, after ``after``: with the prefix ``under``; if that is empty, all but fleet series."""
+        """Return up to ``limit`` replicas with ids that follow ``after`` and begin with ``under``, sorted by id.
+
+        If ``under`` is empty, return replicas with any id, except the series of fleets.
+        """
         with self._lock:
             ids = list(islice(self._listed(after, under), limit))
         return [found for id_ in ids if (found := self.known(id_)) is not None]
 
     def _listed(self, after: str, under: str) -> Iterator[str]:
-        """Yield the ids after ``after`` that begin with ``under``; if that is empty, all ids but fleets' series."""
+        """Yield the ids that follow ``after`` and begin with ``under``; if it is empty, all ids but those of series."""
         at = bisect_right(self._ids, after) if after else bisect_left(self._ids, under)
         while at < len(self._ids):
             id_ = self._ids[at]
@@ -157,7 +160,7 @@ class Collection(Generic[R]):
         return sorted(f"the source of {feed}: {flow.fault}" for feed, flow in flows if flow is not None and flow.fault)
 
     def observe_many(self, batch: Batch) -> BatchDone:
-        """Add readings to many feeds, in one transaction for each process that hosts some of the feeds.
+        """Add readings to many feeds; each process that hosts some of the feeds stores its part in one transaction.
 
         Raises QueueFull, IdempotencyConflict or StoreUnavailable. A repeated call has no second effect.
         """
@@ -201,7 +204,7 @@ class Collection(Generic[R]):
         return +counts
 
     def glance(self, limit: int) -> Mapping[str, object]:
-        """Return a value that changes with the descriptions of the first ``limit`` replicas and of awake replicas."""
+        """Return a value that changes when any description of an awake replica or of the first ``limit`` changes."""
         with self._lock:
             found: dict[str, object] = {id_: self._index[id_] for id_ in islice(self._listed("", ""), limit)}
             kept = [replica for replica in self._kept.values() if fleet_of(replica.id) is None]
@@ -232,14 +235,18 @@ class Collection(Generic[R]):
         kind.check(spec, self._context)
         id = id or self.new_id()
         stored, reported = kind.stored(id), first_summary(spec, kind.replica.wakes(spec))
-        with self._reserved(id):
-            try:
+        try:
+            with self._reserved(id):
                 with source.health.store_call("create"):
                     lease = source.store.create(stored, kind.replica.encode_spec(spec), 0, reported)
-            except ModelExists:
-                raise self._exists(id) from None
-            replica: Any = self._add(id, Indexed(stored, 0, reported, 0))
-            replica.begin(lease)  # if that fails, the replica is stored all the same, and wakes for the next call
+                replica: Any = self._add(id, Indexed(stored, 0, reported, 0))
+                replica.begin(lease)  # if that fails, the replica is stored all the same, and wakes for the next call
+        except ModelExists:
+            if id not in self:  # an earlier call created it and was not answered, or another service has created it
+                with source.health.store_call("load"):
+                    for found in source.store.index([stored]):
+                        self.learn_again(found)
+            raise self._exists(id) from None
         changed("create", replica.audit_name, version=0)
         return cast("R", replica)
 
@@ -248,7 +255,7 @@ class Collection(Generic[R]):
         return f"{self.kind.letter}-{secrets.token_hex(6)}"
 
     def delete(self, id: str) -> Future[None]:
-        """Delete a replica with all its stored data; raise an error at once if another service holds the replica.
+        """Delete a replica with all its stored data; raise an error immediately if another service holds the replica.
 
         The returned future raises later errors. The caller calls :meth:`forget` when the future is done.
         """
@@ -307,7 +314,7 @@ class Collection(Generic[R]):
 
     @contextmanager
     def reading(self) -> Iterator[None]:
-        """Record which replicas are dropped while the block reads the store's index, so that it adds none of them."""
+        """Record which replicas are dropped while the block reads the store's index; these are not added again."""
         self._dropped = set()
         try:
             yield
@@ -338,7 +345,7 @@ class Collection(Generic[R]):
                 ids.discard(id)
 
     def stale(self) -> list[str]:
-        """Return the ids of replicas to wake, as their index entry may be outdated or they must read a source."""
+        """Return the ids of replicas to wake, because their index entry may be outdated or they must read a source."""
         with self._lock:
             return sorted(self._stale)
 
@@ -349,7 +356,7 @@ class Collection(Generic[R]):
             return [id_ for id_ in self._ids if id_ not in referenced]
 
     def holders(self) -> dict[str, list[str]]:
-        """Return, by service, the stored names of replicas that other services hold; "" is an unknown service."""
+        """Map each other service to the stored names of the replicas it holds; "" stands for an unknown service."""
         with self._lock:
             self._addresses.clear()
             found = {name: [self.kind.stored(id_) for id_ in ids] for name, ids in self._held_by.items() if ids}
@@ -400,7 +407,7 @@ class Collection(Generic[R]):
         return self.active if found.holder in ("", self._context.holder) else found.holder
 
     def _where(self, holder: str) -> str:
-        """Return the public address of a service; an address is cached until the holders are looked up again."""
+        """Return the public address of a service; it is cached until :meth:`holders` is called again."""
         if holder not in self._addresses:
             self._addresses[holder] = self._context.source.store.whereabouts(holder)
         return self._addresses[holder]
@@ -410,7 +417,7 @@ class Collection(Generic[R]):
 
     @contextmanager
     def _reserved(self, id: str) -> Iterator[None]:
-        """Reserve an id, and count it towards the quota, while the block creates the replica."""
+        """Reserve an id while the block creates the replica, and count the id towards the quota."""
         most = self.kind.limit(self._context.settings)
         if self.active:
             raise ModelUnavailable(f"this service stands by; create it at the active one, {self._where(self.active)}")
@@ -455,7 +462,10 @@ class Hosting(Protocol):
         """
 
     def take_over(self) -> None:
-        """Take over replicas that other services released, and drop replicas that these deleted; raises StoreError."""
+        """Take over replicas that other services released, and drop those that other services deleted.
+
+        Raises StoreError.
+        """
 
     def stop(self) -> None:
         """Release all models and feeds."""

@@ -22,8 +22,8 @@ class Context:
     """The settings, the store with its health and metrics, the solve scheduler, memory budget, threads and webhook
     outbox.
 
-    ``holder`` names this service; ``claim`` makes this service the active one, or returns the name of the service that
-    is.
+    ``holder`` is the name of this service. ``claim`` makes this service the active one, or returns the name of the
+    active service.
     """
 
     settings: Settings

@@ -51,7 +51,10 @@ class WantedCoverage:
 
 @dataclass(frozen=True, eq=False)
 class Covering:
-    """One version of a model with its leave-one-out residuals; ``ages`` (n,) are seconds before the newest example."""
+    """One version of a model with its leave-one-out residuals.
+
+    ``ages`` (n,) has the seconds from each example to the newest.
+    """
 
     seen: Published
     found: Conformal
@@ -99,7 +102,7 @@ def _pairs(copy: ModelCopy) -> int:
 
 
 def _leaving(copy: ModelCopy) -> int:
-    """Return the largest number, over all pairs of classes, of leave-one-out models that differ from the model."""
+    """Return an upper bound on the number of leave-one-out models, over all pairs of classes, that must be solved."""
     is_weighed = copy.changed.get("class_weight", copy.spec.class_weight) is not None
     if is_weighed or not copy.sizes.n_free or not task_of(copy.spec).has_cost:
         return len(copy.arrays["keys"]) * _pairs(copy)  # each example may influence the model of every pair

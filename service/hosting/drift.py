@@ -93,7 +93,7 @@ def look_for_drift_of_feed(copy: FeedCopy, asked: DriftQuestion) -> Document:
 
 
 def feed_memory(spec: FeedSpec) -> int:
-    """Return the bytes that a search for drift in a feed needs: for a copy of the feed, and of one step's models."""
+    """Return the bytes that a search for drift in a feed needs, for copies of the feed and of one step's models."""
     whole = feed_bytes(spec)
     return whole + COPIES * whole // len(spec.horizons)
 

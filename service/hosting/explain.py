@@ -32,7 +32,7 @@ BYTES_OF_EXAMPLE = 800
 
 
 class ExplainRequest(Features):
-    """A request to explain rows; with the rows' targets, the answer also has each example's value for these rows."""
+    """A request to explain rows; if it has their targets, the answer says what each example is worth for them."""
 
     model_config = ConfigDict(json_schema_extra={**EITHER, "examples": [{"X": [[0.2, 0.5]], "most": 5}]})
 
@@ -41,13 +41,13 @@ class ExplainRequest(Features):
 
 
 def check_task(spec: ModelSpec) -> None:
-    """Raise InvalidInput if models of this task have no models without one example."""
+    """Raise InvalidInput if leave-one-out models cannot be computed exactly for models of this task."""
     if not task_of(spec).is_exact:
         raise InvalidInput(f"models of task {spec.task} cannot be told without an example", field="body")
 
 
 def memory_of_answer(copy: ModelCopy, asked: ExplainRequest) -> int:
-    """Return the bytes that an answer needs, with the decisions from which the answer is computed."""
+    """Return the bytes that an answer needs, including the decisions from which it is computed."""
     n = len(copy.arrays["keys"])
     rows = len(asked.features)
     reported = (1 if asked.y is not None else rows) * min(asked.most, n)

@@ -1,7 +1,7 @@
 """One hosted feed: it defines the effect of each call in the feed's log, and publishes a view that all readers share.
 
-A feed logs, applies and answers changes in the same way as a hosted model. One record of the feed's log holds one call
-for all forecasting steps, and the feed's whole state follows from its log. Forecasts are read from the newest view and
+A feed logs, applies and answers changes in the same way as a hosted model. One record of the feed's log holds one call,
+for all forecasting steps. The feed's whole state follows from its log. Forecasts are read from the newest view and
 never wait for a call that is being applied.
 """
 
@@ -121,7 +121,7 @@ class HostedFeed(Replica[FeedState]):
         return glimpse_of(self._summary)
 
     def news(self) -> Future[None] | None:
-        """Return a future that ends once the feed is awake; None if the feed is awake already or cannot wake."""
+        """Return a future that ends when the feed is awake; None if the feed is awake already or cannot wake."""
         return None if self._fault is not None or self.shown is not None else self.wake()
 
     def stamp(self) -> object:
@@ -163,7 +163,7 @@ class HostedFeed(Replica[FeedState]):
         return self._submit(partial(self._changed, None, bytes, partial(self._deliver, entries, why)))
 
     def pause(self, paused: bool) -> Future[Reply]:
-        """Pause the reading of the feed's source, or resume the reading; raises NoSource."""
+        """Pause or resume the reading of the feed's source; raises NoSource."""
         if self.spec.source is None:
             raise NoSource(f"{self} has no source")
         return self._ask(Pause(paused, time.time()))
@@ -216,13 +216,18 @@ class HostedFeed(Replica[FeedState]):
 
     @queued(reads=True)
     def history(self, asked: PastForecastsQuery) -> dict[str, Any]:
-        """Return past readings, each with the forecasts that were made for it; the future may raise InvalidInput."""
+        """Return past readings, each with the forecasts that were made for it.
+
+        The returned future raises InvalidInput for an unknown step.
+        """
         return look_back(self.current.forecaster, asked)
 
     @queued(reads=True)
     def what_if(self, rows: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-        """Forecast with ``rows`` as the coming values of columns known in advance; the result may raise
-        InvalidInput."""
+        """Forecast with ``rows`` as the coming values of columns known in advance.
+
+        The returned future raises InvalidInput for an invalid row.
+        """
         return what_if(self.current.forecaster, rows)
 
     @queued(reads=True)
@@ -249,7 +254,7 @@ class HostedFeed(Replica[FeedState]):
         super().give_up(reason)
 
     def leave_source(self) -> None:
-        """Stop reading the feed's source; returns at once."""
+        """Stop reading the feed's source; returns without waiting."""
         if self._pump is not None:
             self._pump.leave()
 
@@ -337,9 +342,10 @@ class HostedFeed(Replica[FeedState]):
         self.shown = View.of(self.current, before if same else None, done["forecasts"])
 
     def _follow(self, done: dict[str, Any], began: float, size: int, seconds: float | None = None) -> None:
-        """Count a call and announce its events; ``began`` is the CPU time at its start, ``size`` its record's bytes.
+        """Count a call and announce its events.
 
-        The ``seconds`` of a call of many feeds are counted in the metrics, too.
+        ``began`` is the thread's CPU time when the call began, and ``size`` is the size of the call's record in bytes.
+        If the call was made for many feeds, its ``seconds`` are counted in the metrics, too.
         """
         with self.following():
             self.checkpoints.record_change(time.thread_time() - began, size)
@@ -352,7 +358,7 @@ class HostedFeed(Replica[FeedState]):
     # With others, held: see :mod:`~livesvm.service.hosting.batch`.
 
     def plan_with(self, call: Observations, digest: bytes, *, is_stored: bool) -> Reply | Planned:
-        """Return the checked plan of a call, or the answer to an identical request; raises a single call's errors."""
+        """Return the checked plan of a call, or the answer to an identical one; raises the errors of a single call."""
         if call.request is not None:
             earlier = self.journal.recall(call.request, digest, is_stored=is_stored)
             if earlier is not None:
@@ -362,10 +368,10 @@ class HostedFeed(Replica[FeedState]):
         return Planned(chosen, plan, digest)
 
     def _choice(self, solve: Solve | None = None) -> Preset:
-        """Choose the feed's settings again, because its errors have grown; the chosen settings are logged with the
-        call. After the choice, ``solve`` is again the solve in progress.
+        """Choose the feed's settings again, because its errors have grown; the choice is logged with the call.
 
-        If no settings are found within the time limit of a solve, the present settings stay.
+        Until the choice ends, it replaces ``solve`` as the solve in progress. If no settings are found within the time
+        limit of a solve, the present settings stay.
         """
         feed, choosing = self.current.forecaster, self.begun()
         try:
@@ -383,7 +389,7 @@ class HostedFeed(Replica[FeedState]):
     ) -> bytes:
         """Apply a record that was logged in one step with records of other feeds; return the answer.
 
-        Raises ``error``, with which the store refused the record, and as a call does.
+        Raises ``error`` if the store refused the record, and the errors of a single call.
         """
         state, began, worked = self.current, time.perf_counter(), time.thread_time()
         self.journal.appended(state, logged, error)

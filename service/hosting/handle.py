@@ -64,9 +64,9 @@ class Updated:
 class Erased:
     """The result of an erasure in a model or feed: the version after the erasure, and the certificate of its optimum.
 
-    ``requests`` counts the removed answers to earlier requests; a model without examples has no certificate. For a
-    model that only jobs train, ``training`` says in words what the erasure did to its last training, and ``owed`` is
-    the request for a job that must retrain it, if the training was removed.
+    ``requests`` counts the removed answers to earlier requests. A model without examples has no certificate. For a
+    model that only jobs train, ``training`` says in words what the erasure did to its last training. If the erasure has
+    removed the last training, ``owed`` is the request for a job that retrains the model.
     """
 
     version: int
@@ -93,10 +93,11 @@ class Return:
 
 @dataclass(frozen=True)
 class Description(ModelRecord):
-    """The present state of a model: its newest version, and how it is served; ``error``: why it is not served.
+    """The present state of a model: its newest version, and how the model is served.
 
-    ``memory``: the bytes of the budget that the model needs after an update; ``awake``: whether its state is in memory;
-    ``predicted`` counts the rows that it has predicted since it woke.
+    ``error`` says why the model is not served. ``memory`` is the number of bytes of the budget that the model needs
+    after an update. ``awake`` says whether the model's state is in memory. ``predicted`` is the number of rows that the
+    model has predicted since it woke.
     """
 
     state: ServingState
@@ -156,7 +157,7 @@ class Reader(Protocol):
 
     @property
     def stale(self) -> bool:
-        """Whether changes are refused now; this process may then not know newer data."""
+        """Whether changes are refused now, because the store may have newer data than this process knows."""
 
     @property
     def published(self) -> Published:
@@ -164,10 +165,10 @@ class Reader(Protocol):
 
     @property
     def age(self) -> float | None:
-        """Seconds since this version was last known to be the newest; None if that is always known."""
+        """Seconds since this version was last known to be the newest; None if this process always knows the newest."""
 
     def reading(self, X: Rows | TableRows) -> Steps[Published]:
-        """Return, by a generator of steps, the version that predicts rows X; a step may wait for the model to wake."""
+        """Find the version that predicts rows X, in steps of a generator; a step may wait for the model to wake."""
 
     @property
     def recent(self) -> Any:
@@ -181,8 +182,8 @@ class Reader(Protocol):
 class Hosted(Protocol):
     """The handle of a model or a feed, which may be unavailable.
 
-    Returned futures end with the result or error of the model's or feed's writer; methods raise QueueFull or
-    ModelUnavailable.
+    A returned future has the result or the error of the writer of the model or feed. Methods that return a future raise
+    QueueFull or ModelUnavailable.
     """
 
     @property
@@ -202,10 +203,9 @@ class Hosted(Protocol):
         """The reason why the model or feed is not served; None if it is served."""
 
     def news(self) -> Future[None] | None:
-        """Return a future that ends once this process knows all announced changes; None if it knows all changes
-        already.
+        """Return a future that ends when this process knows all announced changes; None if it already does.
 
-        The future may raise ModelUnavailable, and UnknownModel or UnknownFeed after a deletion.
+        The returned future may raise ModelUnavailable, and UnknownModel or UnknownFeed after a deletion.
         """
 
     def erase(self, intent: Intent, solve: Solve | None = None) -> Future[Erased]:
@@ -238,7 +238,7 @@ class ModelHandle(Hosted, Reader, Protocol):
         """Replace the model by the result of a retraining, as a new version."""
 
     def versions(self) -> dict[str, Any]:
-        """Return the versions that can be restored; call it from a thread, as it reads the store."""
+        """Return the versions that can be restored; call it from a thread, because it reads the store."""
 
     def seen(self, keys: Sequence[Key], tags: Sequence[str] = ()) -> Future[Seen]:
         """Return how many of these keys are in the window.
@@ -269,13 +269,13 @@ class FeedHandle(Hosted, Protocol):
 
     @property
     def stale(self) -> bool:
-        """Whether changes are refused now; this process may then not know newer data."""
+        """Whether changes are refused now, because the store may have newer data than this process knows."""
 
     @property
     def view(self) -> View:
         """The feed as readers see it after its newest call, with at least the newest event.
 
-        Raises Restoring while it is at rest.
+        Raises Restoring while the feed is at rest.
         """
 
     @property
@@ -306,7 +306,7 @@ class FeedHandle(Hosted, Protocol):
         """Add the rows of one call to the feed; ``request`` is the call's Idempotency-Key."""
 
     def pause(self, paused: bool) -> Future[Reply]:
-        """Pause the reading of the feed's source, or resume the reading; raises NoSource."""
+        """Pause or resume the reading of the feed's source; raises NoSource."""
 
     def take(self, job: str, recipes: Sequence[Recipe], request: str | None) -> Future[Reply]:
         """Train the feed's models again on the window, with the settings that a job has found."""
@@ -318,10 +318,16 @@ class FeedHandle(Hosted, Protocol):
         """Return the times of the requested readings, as text; raises InvalidInput if a reading is missing."""
 
     def history(self, asked: PastForecastsQuery) -> Future[dict[str, Any]]:
-        """Return past readings, each with the forecasts that were made for it; the future may raise InvalidInput."""
+        """Return past readings, each with the forecasts that were made for it.
+
+        The returned future raises InvalidInput for an unknown step.
+        """
 
     def what_if(self, rows: Sequence[Mapping[str, Any]]) -> Future[dict[str, Any]]:
-        """Forecast with ``rows`` as future values of columns known in advance; the future may raise InvalidInput."""
+        """Forecast with ``rows`` as the coming values of columns known in advance.
+
+        The returned future raises InvalidInput for an invalid row.
+        """
 
     def events(self) -> Future[list[dict[str, Any]]]:
         """Return all events that the feed still keeps, oldest first."""

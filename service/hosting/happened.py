@@ -42,7 +42,7 @@ def of_feed(id: str, stored: str, state: FeedState) -> Iterator[Happened]:
     before = calls[1][-1]["forecasts"] if len(calls) > 1 else []
 
     def outside(spec: WebhookSpec) -> Document | None:
-        """Return forecasts outside a webhook's limits; None if all are inside, or some were outside a call before."""
+        """Return forecasts outside a webhook's limits; None if none are, or if some were at the call before."""
         found = _outside(spec, now["forecasts"])
         if not found or _outside(spec, before):
             return None
@@ -62,7 +62,7 @@ def _outside(spec: WebhookSpec, forecasts: Sequence[Document]) -> list[Document]
 
 
 def _newest_calls(state: FeedState) -> list[list[Document]]:
-    """Return the events of each of the newest two calls, newest call first; a call's last event has its readings."""
+    """Return the events of the newest two calls, newest call first; the last event of each call has its readings."""
     found: list[list[Document]] = []
     for event in reversed(state.events):
         if event["kind"] == "readings":

@@ -181,7 +181,7 @@ class Logged(ABC, Generic[S]):
         return solve
 
     def check_open(self) -> None:
-        """Make the store calls that are still due from earlier calls; raise an error if no call can be accepted."""
+        """Make the store calls that earlier calls have left to do; raise an error if no call can be accepted."""
         self.journal.check_writable()
         self.journal.settle()
 
@@ -264,7 +264,7 @@ class Logged(ABC, Generic[S]):
         self.journal.owe(self._rebuild)
 
     def supersede(self, intent: Intent) -> int:
-        """Replace all stored data by the state after an erasure, publish it, return the number of removed requests."""
+        """Replace all stored data by the state after an erasure; publish it; return the number of removed requests."""
         crash.point("erase-solved")
         stage("log")
         state = self.current
@@ -370,7 +370,7 @@ class Logged(ABC, Generic[S]):
     ) -> Reply:
         """Run a call that changes the state, or return the answer to an earlier identical request; count the result.
 
-        ``digest`` returns the digest of the request's content. ``call`` gets that digest, which is empty without a
+        ``digest`` returns the digest of the request's content. ``call`` gets the digest, which is empty without a
         request, and the solve that limits the call's time.
         """
         start, earlier = time.perf_counter(), None

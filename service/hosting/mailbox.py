@@ -40,7 +40,7 @@ class Mailbox:
 
     @property
     def depth(self) -> int:
-        """The number of calls that wait, without those that were cancelled."""
+        """The number of waiting calls, except cancelled ones."""
         with self._changed:
             return sum(not future.cancelled() for future, _ in self._waiting)
 
@@ -50,8 +50,8 @@ class Mailbox:
         """Add a call to the queue; the returned future gets the call's result or error. Raises QueueFull or
         ModelUnavailable.
 
-        ``after`` runs once the call has its result, and must not raise. With ``always``, even a full queue accepts the
-        call.
+        ``after`` runs as soon as the call has its result, and must not raise. With ``always``, even a full queue
+        accepts the call.
         """
         future: Future[T] = Future()
         context = copy_context()
@@ -78,7 +78,7 @@ class Mailbox:
 
     @contextmanager
     def borrowed(self) -> Iterator[bool]:
-        """Yield True if no call runs or waits now; calls submitted during the block then wait for its end."""
+        """Yield True if no call runs or waits now; calls submitted during the block then wait until the block ends."""
         with self._changed:
             mine = not (self._busy or self._waiting)
             self._busy = self._busy or mine

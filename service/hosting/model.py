@@ -104,7 +104,7 @@ class HostedModel(Replica[ModelState]):
         return Recent()
 
     def reader(self, X: Rows | TableRows) -> Published:
-        """Return the newest version, which can predict any rows; not for the event loop, as this may wake the model."""
+        """Return the newest version, which can predict any rows; not for the event loop: this may wake the model."""
         self.used_at = time.monotonic()
         while (seen := self._published) is None:
             self.wake().result()
@@ -161,7 +161,7 @@ class HostedModel(Replica[ModelState]):
         return self._submit(partial(self._changed, request, digest, partial(self._swap, found, request), solve))
 
     def versions(self) -> dict[str, Any]:
-        """Return the versions that can be restored; call it from a thread, as it reads the store."""
+        """Return the versions that can be restored; call it from a thread, because it reads the store."""
         with self.context.source.health.store_call("load"):
             store = self.context.source.store
             snapshots, oldest = store.snapshots(self.id), oldest_kept(store, self.id)
@@ -394,7 +394,7 @@ class HostedModel(Replica[ModelState]):
         return Reply(answer)
 
     def _reckon(self, state: ModelState, entry: LogEntry, seconds: float) -> None:
-        """Add an update's CPU time to the sum that limits the time of choices of parameters; start a choice if due."""
+        """Add an update's CPU time to the sum that limits the time for choices of parameters; start a due choice."""
         tunes_itself = self._published is not None and self._published.tuning is not None
         if tunes_itself and isinstance(entry, Command) and not (entry.edits and entry.edits.tuned):
             state.tuning.updates += seconds
@@ -429,7 +429,7 @@ class HostedModel(Replica[ModelState]):
     # With others, held: see :mod:`~livesvm.service.hosting.batch`.
 
     def plan_with(self, update: Change, request: str | None, solve: Solve, *, is_stored: bool) -> Reply | PlannedUpdate:
-        """Return the checked plan of an update, or the answer to an identical one; raises a single call's errors."""
+        """Return the checked plan of an update, or the answer to an identical one; raises what a single call raises."""
         with self._counted():
             solve.check()
             digest = b"" if request is None else digest_of(update)
@@ -445,7 +445,7 @@ class HostedModel(Replica[ModelState]):
     ) -> bytes:
         """Apply a record that was logged in one step with records of other models; return the answer.
 
-        Raises ``error``, with which the store refused the record, and as a call does.
+        Raises ``error`` if the store refused the record, and the errors of a single call.
         """
         state, command, began, worked = self.current, planned.command, time.perf_counter(), time.thread_time()
         with self._counted():

@@ -117,7 +117,10 @@ class Registry:
                 return
 
     def _give_way(self) -> None:
-        """Wait until the service is ready, but not right after its start, nor after :data:`GIVE_WAY_SECONDS`."""
+        """Wait until the service is ready, at most until :data:`GIVE_WAY_SECONDS` after its start.
+
+        Return immediately in the first :data:`START_SECONDS`, in which the start itself waits for replicas.
+        """
         health = self._context.source.health
         while not (health.is_restored or self._stopping.is_set()):
             if not START_SECONDS < time.monotonic() - self._began < GIVE_WAY_SECONDS:
@@ -150,8 +153,8 @@ class Registry:
         """Take over replicas that other services released, add replicas that they created, drop replicas that they
         deleted.
 
-        Raises StoreError. Without other services too, a replica is fenced, and must be taken back, if it was read from
-        a disk that could not be written.
+        Raises StoreError. A replica that was read while the disk could not be written is fenced; this method takes it
+        back, even if no other service uses the store.
         """
         store = self._context.source.store
         if store.shared:
@@ -189,7 +192,7 @@ class Registry:
         return self.models.active
 
     def _stand_by(self) -> None:
-        """Read which service is active; if this service is not, release all its replicas for the active service."""
+        """Read which service is active; if another one is, release all replicas of this service for it."""
         before, active = self.active, self._context.claim()
         for home in self._collections:
             home.active = active
@@ -256,7 +259,7 @@ class Registry:
     # Memory.
 
     def make_room(self, size: int) -> None:
-        """Free ``size`` bytes: free replicas' caches, then put replicas to rest, least recently used ones first."""
+        """Free ``size`` bytes: drop replicas' caches, then put replicas to rest, least recently used ones first."""
         with self._room:
             fits = self._context.budget.has_room
             if fits(size):
@@ -322,7 +325,7 @@ class Registry:
         self._is_freed |= rested > 0
 
     def _scrub(self) -> None:
-        """Check the stored data of the next replica at rest; if damaged, wake the replica so that it recovers."""
+        """Check the stored data of the next replica at rest; if they are damaged, wake it, so that it recovers."""
         source = self._context.source
         for home in self._collections:
             resting = home.resting()

@@ -69,7 +69,7 @@ def queued(
 ) -> Callable[[Callable[Concatenate[Q, P], T]], Callable[Concatenate[Q, P], Future[T]]]:
     """Decorate a method so that its calls run in the replica's mailbox, and return a future of the result.
 
-    The decorated method returns at once, or raises QueueFull or ModelUnavailable.
+    The decorated method returns without waiting, or raises QueueFull or ModelUnavailable.
 
     Parameters
     ----------
@@ -176,7 +176,7 @@ class Replica(Logged[S]):
 
     @property
     def stale(self) -> bool:
-        """Whether the replica refuses changes now; its data may then be outdated."""
+        """Whether the replica refuses changes now, because the store may have newer data than this process knows."""
         return self.state != "live" or not self.context.source.health.store_is_fresh
 
     @property
@@ -185,16 +185,15 @@ class Replica(Logged[S]):
         return self._mailbox.depth
 
     def look_at(self, known: int, head: Head | None) -> None:
-        """Compare ``head``, read from the store, with ``known``, the newest record that this process knew of before
-        that reading.
+        """Compare the stored ``head`` with ``known``, the newest record that this process knew before it read the head.
 
-        Skip a replica that is being deleted, as a missing head is no data loss then.
+        A replica that is being deleted is skipped, because a missing head is then no loss of data.
         """
         if self._state is not None and not (self.deleted or self._is_going):
             self.journal.observe(known, head)
 
     def news(self) -> Future[None] | None:
-        """Return a future that ends once this process knows all announced changes; None if it knows all already."""
+        """Return a future that ends when this process knows all announced changes; None if it already does."""
         return None if self._fault is not None or self._state is not None or self.is_known else self.wake()
 
     def begin(self, lease: Lease) -> None:
@@ -229,13 +228,13 @@ class Replica(Logged[S]):
     # With others, held: see :mod:`~livesvm.service.hosting.batch`.
 
     def open_with(self) -> None:
-        """Prepare the replica for a call on many replicas: wake it, and make store calls due from earlier calls."""
+        """Prepare the replica for a call on many replicas: wake it, and make the store calls that are still due."""
         self._be_awake()
         self.begun()
         self.check_open()
 
     def release_with(self, logged: Appending | None) -> None:
-        """Release the replica after a call on many replicas; abort its record if that was logged but not applied."""
+        """Release the replica after a call on many replicas; abort its record if this was logged but not applied."""
         try:
             if logged is not None:
                 self.check_applied(logged.sequence)
@@ -313,7 +312,7 @@ class Replica(Logged[S]):
             self._mailbox.submit(lambda: None, after=self._between, always=True)
 
     def count_hot(self) -> int:
-        """Return the bytes that cooling would free, counted now if no call runs."""
+        """Return the bytes that :meth:`cool` would free, as counted when the mailbox was last idle."""
         with self._mailbox.borrowed() as mine:
             if mine and self.hot is None and self._state is not None:
                 self.hot = self._state.hot_bytes
@@ -383,7 +382,7 @@ class Replica(Logged[S]):
                 self._spec = self.decode_spec(stored)
 
     def found_again(self, found: Indexed) -> None:
-        """Mark the replica as at rest, described by ``found`` from the store's index, and clear the replica's fault."""
+        """Mark the replica as at rest, with ``found`` as its entry in the store's index, and clear its fault."""
         self._fault, self._found, self._summary = None, found, summary.read(found.summary)
         self._spec = None if self._summary is None else self.parse_spec(self._summary.spec)
 
@@ -394,7 +393,7 @@ class Replica(Logged[S]):
         self.used_at = time.monotonic()
 
         def turn() -> T:
-            """Run the call once the state is in memory and not broken; record its stages for the service's log."""
+            """Run the call when the state is in memory and not broken; record its stages for the service's log."""
             stage("write")
             try:
                 self._be_awake()

@@ -64,15 +64,14 @@ class Standby:
 
     @property
     def published(self) -> Published:
-        """The version of the copy, without a predictor if the next call of :meth:`reader` may read the store."""
+        """The version of the copy; it has no predictor if the next call of :meth:`reader` may read the store."""
         soon = self._is_due(0.5 * self._context.settings.lease_seconds)
         return replace(self._published, predictor=None) if soon else self._published
 
     def reader(self, X: Rows | TableRows) -> Published:
-        """Return the newest version that can be read; not for the event loop's thread, as it may have to read the
-        store.
+        """Return the newest version that can be read; not for the event loop's thread, because this may read the store.
 
-        Raises ModelUnavailable if there is none.
+        Raises ModelUnavailable if no version can be read.
         """
         self._asked_at = time.monotonic()
         with self._lock:

@@ -14,9 +14,9 @@ _RESTS, _WAKES = b"r", b"w"
 class Summary(NamedTuple):
     """The decoded summary of a model or feed.
 
-    ``spec`` is the specification as JSON, ``memory`` the bytes that the model or feed held in memory when awake,
-    ``reported`` its description, None while its state is not known. ``wakes`` says that the service wakes the feed at
-    the start, as the feed must read a source.
+    ``spec`` is the specification as JSON. ``memory`` is the number of bytes that the model or feed held in memory when
+    it was awake. ``reported`` is its description, None while its state is not known. ``wakes`` is True for a feed that
+    reads a source, which the service wakes at its start.
     """
 
     spec: str
@@ -41,5 +41,5 @@ def read(data: bytes) -> Summary | None:
 
 
 def wakes(data: bytes) -> bool:
-    """Return whether the service must wake a model or feed at the start, by the encoded summary."""
+    """Return whether the service must wake a model or feed when it starts, according to its encoded summary."""
     return data[:1] == _WAKES

@@ -87,9 +87,9 @@ def backtest(asked: Document, copy: FeedCopy, progress: Progress) -> Document:
 
 
 def _observe(feed: Forecaster, rows: Sequence[Document], begin: int) -> None:
-    """Observe a block of rows, and the known columns of the rows that follow; raises InvalidInput with the row.
+    """Observe a block of rows, and the known columns of the rows after the block; raises InvalidInput with the row.
 
-    The scores assume that the values that the rows have in known columns were known in advance.
+    The scores assume that the rows' values of known columns were known in advance.
     """
     end = begin + CALL
     ahead = rows[end : end + feed.steps[-1]] if feed.spec.known else []
@@ -152,7 +152,7 @@ def tune(asked: Document, copy: FeedCopy, progress: Progress) -> Document:
 
 
 def apply_tuning(result: Document, choice: Document) -> list[Recipe]:
-    """Return the recipes (settings of models) that a tuning has found; raises InvalidInput for any ``choice``."""
+    """Return the recipes (settings of models) that a tuning found; raises InvalidInput if ``choice`` is not empty."""
     if choice:
         raise InvalidInput("there is nothing to choose of a tuning", field="choice")
     return [Recipe(step["represent"], step["gamma"], step["C"]) for step in result["steps"]]

@@ -25,9 +25,9 @@ STATES: tuple[State, ...] = get_args(State)
 class JobRecord:
     """One job as it is now; times are Unix times in seconds.
 
-    ``done`` of ``total`` steps are completed; ``version`` is the version of the model that the job works on; ``error``
-    is the document that :func:`~livesvm.service.jobs.failures.recorded` makes; ``waits_for`` says what a running job
-    waits for; ``is_owed`` is True until messages to webhooks about the job's end are stored.
+    ``done`` of ``total`` steps are completed. ``version`` is the version of the model that the job works on. ``error``
+    is the document that :func:`~livesvm.service.jobs.failures.recorded` makes. ``waits_for`` says what a running job
+    waits for. ``is_owed`` is True until the messages to webhooks about the job's end are stored.
     """
 
     id: str

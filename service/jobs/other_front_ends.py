@@ -76,7 +76,7 @@ class SharedJobs:
         return asked, float(at or "inf")
 
     def done(self, id: str) -> None:
-        """Delete the request to end a job, once the request is carried out; after a crash it is carried out again."""
+        """Delete the request to end a job, after the request is carried out; after a crash it is carried out again."""
         with self._health.store_call("document"):
             self._store.delete_document(DocumentName(END, id))
 
@@ -93,7 +93,7 @@ class SharedJobs:
             return self._store.document(DocumentName(KIND, id)) is not None
 
     def find(self, id: str) -> OtherJob:
-        """Return a job of another front end; raises UnknownJob, also for a published job that this one has lost."""
+        """Return a job of another front end; raises UnknownJob, also for a job that this one published and lost."""
         with self._health.store_call("load"):
             data = None if id.endswith(self.mark) else self._store.document(DocumentName(KIND, id))
         told = {} if data is None else json.loads(data)
@@ -111,7 +111,7 @@ class SharedJobs:
         return other
 
     def is_over(self, other: OtherJob) -> bool:
-        """Return whether a job shall be unlisted, as it is older than ``GONE_SECONDS`` and its front end is away."""
+        """Return whether a job is dropped from lists: it is older than ``GONE_SECONDS`` and its front end is away."""
         return time.time() - other.record.created_at > GONE_SECONDS and self._fronts.is_away(other.holder)
 
     def file(self, other: OtherJob, name: str) -> bytes:

@@ -30,7 +30,7 @@ from livesvm.solvers.runtime.progress import Progress
 
 
 class OutlierPathRequest(Request):
-    """A request for the outlier path of a model's window: robust models, and the labels or targets that look wrong."""
+    """A request for the outlier path of a model's window: it finds robust models, and labels or targets in doubt."""
 
     model_config = ConfigDict(json_schema_extra={"examples": [{"parameter": "s", "hold_out": 0.2}]})
 
@@ -194,7 +194,7 @@ def make_robust(result: Document, choice: Document) -> Change:
 
 
 def _sides_at(result: Document, value: float) -> dict[tuple[Key, int], int]:
-    """Return on which side of its loss each outlier lies at a parameter value, by key and pair (0 for two classes)."""
+    """Map each outlier at a parameter value, by key and pair (0 for two classes), to the side of its loss."""
     direction = 1.0 if result["end"] >= result["start"] else -1.0
     switches, first = result["switches"], result["outliers_at_start"]
     sides = dict(zip(_places(first), first["side"], strict=True))

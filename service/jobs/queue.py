@@ -96,7 +96,7 @@ class Wanted:
 
 @dataclass(frozen=True)
 class JobLimits:
-    """How many jobs run at once, how many may wait, and how many finished ones are kept."""
+    """How many jobs run at the same time, how many may wait, and how many finished jobs are kept."""
 
     running: int
     waiting: int
@@ -352,14 +352,14 @@ class Jobs:
         return self._kinds[kind].copies * one
 
     def when_ended(self, id: str, call: Callable[[], None]) -> None:
-        """Call a function in a job's thread when the job has ended, or at once if it already has."""
+        """Call a function in a job's thread when the job has ended, or immediately if it has ended already."""
         if (turn := self._under_way.get(id)) is None:
             call()
         else:
             turn.add_done_callback(lambda _: call())
 
     def remove(self, id: str) -> JobRecord:
-        """Cancel a job, or delete a job that has ended, and its result; return the record of the job.
+        """Cancel a job that has not ended, or delete a job that has, with its result; return the job's record.
 
         If another front end has the job, this method only asks that front end to cancel or delete it. Raises
         UnknownJob, JobElsewhere or StoreError.
@@ -390,7 +390,10 @@ class Jobs:
             return self.get(id)
 
     def update_of(self, id: str, choice: Document) -> tuple[str, Any]:
-        """Return a job's model and the update that applies the result; raises NotApplicable, and as :meth:`result`."""
+        """Return a job's model and the update that applies the result.
+
+        Raises NotApplicable, and the errors of :meth:`result`.
+        """
         record = self.find(id)
         if self._kinds[record.kind].swaps:
             self.result(id)
@@ -408,7 +411,7 @@ class Jobs:
     def plot(self, id: str, extension: Extension) -> bytes:
         """Return a picture of a job's result, or of its intermediate result while it runs.
 
-        Raises NoPlot, and as :meth:`result`.
+        Raises NoPlot, and the errors of :meth:`result`.
         """
         kind = self.find(id).kind
         draw = self._kinds[kind].plot
@@ -620,7 +623,7 @@ class Jobs:
 
 
 def _copied(live: Subject, wanted: Wanted) -> Any:
-    """Return a copy of the model once its writer has made it; raises Cancelled if the job is cancelled before."""
+    """Return a copy of the model when its writer has made it; raises Cancelled if the job is cancelled before."""
     copy = live.copy()
     while not wait([copy], LOOK_SECONDS).done:
         if wanted.is_over:
@@ -656,12 +659,12 @@ def _uses(record: JobRecord, directories: Container[str]) -> bool:
 
 
 def _named(described: Document) -> Document:
-    """Return the part of a dataset's description that a job keeps; the directory shows whether it was replaced."""
+    """Return the part of a dataset's description that a job keeps; a dataset that is replaced gets a new directory."""
     names = ("name", "directory", "sha256", "bytes", "is_sparse", "n_examples", "n_features", "labels", "has_targets")
     return {name: described[name] for name in (*names, "n_encoded") if name in described}
 
 
 def _of_data(data: Examples, model: Description) -> int:
-    """Return the bytes of a model of these examples in the worst case: all of them are free support vectors."""
+    """Return the bytes of a model of these examples in the worst case, in which all are free support vectors."""
     n = len(data.features)
     return model_bytes(n, data.features.nbytes / n, n, model.cache_mb)

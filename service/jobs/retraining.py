@@ -161,7 +161,7 @@ class Course:
     points: list[tuple[float, float]] = field(default_factory=list)
 
     def add(self, seconds: float, gap: float) -> None:
-        """Add a point; if its time is before that of the last point, drop all points, as another training has begun."""
+        """Add a point; if its time is before that of the last point, another training has begun: drop all points."""
         if self.points and seconds < self.points[-1][0]:
             self.points.clear()
         # Every second point goes, so that the whole course fits, at half its resolution.

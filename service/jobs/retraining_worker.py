@@ -310,7 +310,7 @@ def _usmo(work: Work, chosen: NDArray[np.int64]) -> tuple[LivePUClassifier, Any]
 
 
 def _segments(sigma: Floats, c2: Floats) -> NDArray[np.int64]:
-    """Return the piece or kink of the double hinge for each coefficient, (n,): 0, 2, 4 are flat, 1 and 3 kinks."""
+    """Return the segment of the double hinge for each coefficient, (n,): 0, 2, 4 are its lines, 1 and 3 its kinks."""
     half = 0.5 * c2
     return np.select([sigma <= 0.0, sigma < half, sigma == half, sigma < c2], [0, 1, 2, 3], 4).astype(np.int64)
 
@@ -379,8 +379,10 @@ def _on_window(work: Work, model: LiveL2SVC, how: Document) -> tuple[Training, i
 
 
 def checked_labels(work: Work, y: NDArray[Any], known: NDArray[Any]) -> NDArray[Any]:
-    """Return the labels ``y`` (n,) of a dataset; raises InvalidInput if they are invalid, of another kind than
-    ``known``, or of too many classes."""
+    """Return the labels ``y`` (n,) of a dataset.
+
+    Raises InvalidInput if the labels are invalid, of another kind than ``known``, or of too many classes.
+    """
     check_labels(y, "dataset")
     found, most = as_labels(y), work.asked["dataset"]["most_classes"]
     check_kind(known, found, "dataset")

@@ -23,7 +23,7 @@ DRAWN = 20  #: labels in a plot
 
 
 class Confirmed(Request):
-    """Examples with labels that are known to be right, by key; others than those of the window are ignored."""
+    """Examples with labels that are known to be right, by key; keys that are not in the window are ignored."""
 
     keys: Keys
 
@@ -40,9 +40,9 @@ class SuspectedLabelsRequest(Request):
 
 
 def rank(asked: Document, model: ModelCopy, progress: Progress) -> Document:
-    """Rank all labels of a window, the most likely wrong first, from the last ranking of the model if there is one.
+    """Rank all labels of a window, the most likely wrong first, starting from the model's last ranking if there is one.
 
-    ``before`` is the last ranking, with the versions of the rankings up to it.
+    ``asked["before"]`` has the last ranking, and the versions at which it and the earlier rankings were made.
     """
     estimator, confirmed = model.estimator(), asked.get("confirmed", {}).get("keys", [])
     before, versions = asked.get("before") or (None, [])

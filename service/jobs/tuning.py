@@ -80,7 +80,7 @@ def _ordered(request: TuneRequest, spec: ModelSpec, now: Description) -> Order:
 
 
 def _to_choose(request: TuneRequest, n: int, now: Description) -> Order:
-    """Return the order of a job in which a self-tuning model chooses its parameters; raises InvalidInput."""
+    """Return the Order for a job in which a self-tuning model chooses its parameters; raises InvalidInput."""
     if now.tuning is None:
         raise InvalidInput("is for models that tune themselves; change C to auto", field="judge")
     for name in request.model_fields_set - {"judge"}:

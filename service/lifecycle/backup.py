@@ -84,8 +84,8 @@ def back_up(data_dir: Path, to: Path, *, has_store: bool = True) -> Document:
 def restore(backup: Path, data_dir: Path) -> Document:
     """Create a data directory from a backup; return the backup's list of files.
 
-    Raises ValueError if ``backup`` is no backup or the directory holds such files already, StoreInUse while a service
-    uses it, StoreDamaged if a file of the backup was altered, OSError.
+    Raises ValueError if ``backup`` is no backup, or the data directory already has data of a service. Raises StoreInUse
+    while a service uses the directory, StoreDamaged if a file of the backup was altered, and OSError.
     """
     try:
         found: Document = json.loads((backup / LIST).read_bytes())
@@ -146,7 +146,7 @@ def _described(database: Path) -> list[Document]:
 
 
 def _copy_dataset(root: Path, to: Path, described: Document) -> None:
-    """Copy the files of a dataset and check them; raises _Changed if they were removed meanwhile, StoreDamaged."""
+    """Copy the files of a dataset and check them; raises StoreDamaged, or _Changed if they were removed meanwhile."""
     name = str(described["directory"])
     try:
         for file in described["files"]:
@@ -157,7 +157,7 @@ def _copy_dataset(root: Path, to: Path, described: Document) -> None:
 
 
 def _copy_jobs(source: Path, to: Path) -> None:
-    """Copy all jobs that are not deleted meanwhile, records first, as a job writes its files before its record."""
+    """Copy all jobs; of each, copy the record first, because a job writes its files before its record."""
     records = sorted(source.glob("*.job.json"))
     for record in records:
         _copy_tree(record, to / record.name)
@@ -200,7 +200,7 @@ def _remove(path: Path) -> None:
 
 
 def _sums(directory: Path) -> dict[str, str]:
-    """Return a dict from the path of each file in a directory and its subdirectories to the file's SHA-256."""
+    """Map the path of each file in a directory and its subdirectories to the file's SHA-256."""
     files = sorted(path for path in directory.rglob("*") if path.is_file() and path.name != LIST)
     return {str(path.relative_to(directory)): _sum(path) for path in files}
 

@@ -24,7 +24,7 @@ DELETED_AT_ONCE = 8
 
 
 def delete_feeds(home: Feeds, ids: Sequence[str]) -> None:
-    """Delete feeds in parallel, as each waits for the disk; raises the error of the first feed that fails."""
+    """Delete feeds in parallel, because each waits for the disk; raises the error of the first feed that fails."""
     going: dict[str, Future[None]] = {}
     for id_ in ids:
         with suppress(UnknownFeed):
@@ -62,7 +62,7 @@ class Deletions:
             self._store.put_document(DocumentName(DELETING, stored), b"")
 
     def begin_fleet(self, fleet: str, feeds: Collection[str]) -> list[str]:
-        """Record in the store that a fleet's feeds are being deleted; return these feeds and feeds recorded before."""
+        """Record in the store that a fleet's feeds are being deleted; return them and all feeds recorded before."""
         at = DocumentName(DELETING, FLEET + fleet)
         with self._health.store_call("document"):
             known = set(json.loads(self._store.document(at) or b"[]"))
@@ -88,7 +88,7 @@ class Deletions:
             self._store.delete_document(DocumentName(DELETING, name))
 
     def _forget(self, stored: set[str]) -> None:
-        """Drop the documents of erasures in deleted models and feeds, once the dataset rows are erased."""
+        """Drop the documents of erasures in deleted models and feeds; the rows of datasets are erased first."""
         for intent in begun(self._store):
             if intent.target in stored:
                 self._drop(intent)

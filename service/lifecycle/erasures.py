@@ -1,7 +1,7 @@
 """Erasures, from request to receipt, in all data that a service keeps: models, feeds, jobs, files and the store.
 
-The writer of a model or feed first erases in its own state (method ``erase`` of the handle). The later steps are
-idempotent, and are repeated until the receipt is stored.
+The writer of a model or feed first erases in its own state (method ``erase`` of the handle). The later steps can be
+repeated without harm, and are repeated until the receipt is stored.
 """
 
 from __future__ import annotations
@@ -72,8 +72,7 @@ class ErasureRequest:
     body: str
 
     def asks(self, intent: Intent) -> Intent:
-        """Return the erasure with the label of this request and the hashes of the request's idempotency key and
-        content."""
+        """Return the erasure with this request's label and with hashes of its idempotency key and its content."""
         request = None if self.request is None else intent.hash(self.request)
         return replace(intent, asked_by=self.by, request=request, body=intent.hash(self.body))
 
@@ -122,9 +121,9 @@ class Erasures:
     def erase(self, model: str, sought: Sought, asked: ErasureRequest) -> AnsweredErasure:
         """Erase examples of a model, and rows of datasets with the same keys; return the receipt.
 
-        Raises UnknownModel, ModelUnavailable, NothingToErase, SolverError or NotSolved if nothing was changed;
-        StoreError or ModelUnavailable if the erasure was begun, and will be ended as soon as possible. A repeated
-        request gets its receipt again; raises IdempotencyConflict if its key came with another request.
+        Raises UnknownModel, ModelUnavailable, NothingToErase, SolverError or NotSolved if nothing was changed. Raises
+        StoreError or ModelUnavailable if the erasure has begun; it is then finished as soon as possible. A repeated
+        request gets its receipt again; a different request with the same key raises IdempotencyConflict.
         """
         self._models.get(model)
         return self._once(model, asked, lambda: self._of_keys(model, sought))
@@ -137,16 +136,19 @@ class Erasures:
         return self._once(EVERYWHERE, asked, lambda: self._of_keys(EVERYWHERE, sought))
 
     def erase_readings(self, feed: str, wanted: WantedReadings, asked: ErasureRequest) -> AnsweredErasure:
-        """Erase readings of a feed; return the receipt. Raises UnknownFeed, InvalidInput, or as :meth:`erase`."""
+        """Erase readings of a feed; return the receipt.
+
+        Raises UnknownFeed, InvalidInput, and the errors of :meth:`erase`.
+        """
         live = self._feeds.get(feed)
         return self._once(stored_feed(feed), asked, lambda: _of_times(stored_feed(feed), live.seen(wanted).result()))
 
     def erase_series(
         self, fleet: str, feeds: Sequence[str], wanted: WantedReadings, asked: ErasureRequest
     ) -> AnsweredErasure:
-        """Erase readings in series of a fleet; return one receipt; series without such readings stay unchanged.
+        """Erase readings in series of a fleet, and return one receipt; series without such readings stay unchanged.
 
-        Raises InvalidInput if no series has such a reading, and as :meth:`erase`.
+        Raises InvalidInput if no series has such a reading, and the errors of :meth:`erase`.
         """
         for feed in feeds:
             self._feeds.get(feed)
@@ -192,7 +194,7 @@ class Erasures:
             return AnsweredErasure(receipt)
 
     def _earlier(self, request: str, body: str) -> Document | None:
-        """Return an earlier request's receipt, and first finish its erasure if need be; raises IdempotencyConflict."""
+        """Return an earlier identical request's receipt, after its erasure is finished; raises IdempotencyConflict."""
         with self._health.store_call("load"):
             under_way = [one for one in begun(self._store) if one.request == one.hash(request)]
         for one in under_way:
@@ -242,11 +244,11 @@ class Erasures:
             log.warning("erasures that were begun are not ended yet: %s", error)
 
     def _is_anothers(self, intent: Intent) -> bool:
-        """Return whether another front end may be running this erasure; on Ray each front end reaches every model."""
+        """Return whether another front end of a Ray cluster may be running this erasure, because it began recently."""
         return bool(self._settings.ray) and time.time() - intent.at < self._settings.solve_seconds + OTHERS_SECONDS
 
     def _follow(self) -> None:
-        """Remove jobs and files here of models in which other front ends have erased examples; raises StoreError."""
+        """Remove local jobs and files of models in which other front ends have erased examples; raises StoreError."""
         if not self._settings.ray:
             return
         now = set(self._store.documents(RECEIPT))
@@ -261,7 +263,7 @@ class Erasures:
         self._followed = now
 
     def _rewritten(self) -> set[str]:
-        """Return the directories of datasets that jobs here used, and that an erasure or upload has replaced since."""
+        """Return the directories of datasets that local jobs used, and that an erasure or upload has replaced since."""
         found = set()
         for record in self._jobs.all():
             dataset = record.asked.get("dataset")
@@ -302,7 +304,8 @@ class Erasures:
     def end_deletion(self, stored: str) -> None:
         """Remove the remaining data of a deleted model or feed; log a failure, after which a restart tries again.
 
-        The id can be used again only afterwards, as the removal would also affect a new model or feed with this id.
+        The id can be used again only after this call, because the call would also remove data of a new model or feed
+        with this id.
         """
         crash.point("deleted")
         home, id_ = self._home(stored)
@@ -317,7 +320,7 @@ class Erasures:
     def delete_fleet(self, fleet: str, feeds: Sequence[str]) -> None:
         """Delete the feeds of a fleet, a few at a time, then the jobs and files of all these feeds together.
 
-        Raises ModelUnavailable or StoreError. After that or a crash, another call goes on where this one ended.
+        Raises ModelUnavailable or StoreError. After such an error or a crash, the next call continues the deletion.
         """
         stored = self._deletions.begin_fleet(fleet, [stored_feed(id_) for id_ in feeds])
         for some in batches(feeds, DELETED_AT_ONCE):
@@ -346,9 +349,9 @@ class Erasures:
     def _end(self, intent: Intent, *, first: bool = False) -> Document | None:
         """Erase in models, feeds, jobs, datasets and files, and store the receipt; None if all parts were deleted.
 
-        If no model can be solved without the examples at the ``first`` try, the erasure is dropped and no model
-        changes, but their jobs are gone: raises SolverError or NotSolved. After StoreError or ModelUnavailable the
-        erasure must be tried again.
+        Raises StoreError or ModelUnavailable if the erasure must be tried again. At the ``first`` try, raises
+        SolverError or NotSolved if no model can be solved without the examples: the erasure is then dropped and no
+        model has changed, but the jobs of these models are deleted.
         """
         stored = [part.stored for part in intent.parts if part.in_jobs]
         n_jobs = self._erase_jobs(stored, directories_in(intent.rows))
@@ -395,7 +398,7 @@ class Erasures:
         return receipt
 
     def _retrained(self, stored: str, erased: Erased, outcome: ErasureOutcome) -> Erased:
-        """If a model must be retrained on the rest of its dataset, start a job that does; return the part's result."""
+        """Return an erasure's result in a model; start a job if the model must be retrained on the rows that stay."""
         asked = erased.owed
         if asked is None:
             return erased
@@ -404,7 +407,7 @@ class Erasures:
         return replace(erased, training=f"{erased.training}; {how}")
 
     def _asked_for(self, stored: str, asked: Document, away: Container[str] = ()) -> str:
-        """Start a job that retrains a model and applies the result; return its id, or a text why there is no job."""
+        """Start a job that retrains a model and applies the result; return its id, or why there is none, as text."""
         self._retraining[stored] = None, asked
         if asked.get("dataset") in away:
             return "retrain it when the front end that has the dataset is back"
@@ -418,7 +421,7 @@ class Erasures:
         return f"job {record.id} retrains it"
 
     def _apply(self, stored: str, job: str) -> None:
-        """Apply the result of a retraining that an erasure has started to the model; a failure is logged."""
+        """Replace a model by the result of the retraining that an erasure has started; a failure is logged."""
         try:
             model, found = self._jobs.update_of(job, {})
             self._models.get(model).swap(found, f"retraining-{job}").result()
@@ -439,7 +442,7 @@ class Erasures:
             self._store.delete_document(DocumentName(RETRAINING, stored))
 
     def _go_on_retraining(self) -> None:
-        """Read which models earlier erasures left untrained, and start retraining jobs again that a stop has ended."""
+        """Read which models earlier erasures left untrained, and restart the retraining jobs that a stop has ended."""
         for at in self._store.documents(RETRAINING):
             try:
                 data = None if at.name in self._retraining else self._store.document(at)
@@ -465,7 +468,7 @@ class Erasures:
                 self._store.delete_document(at)
 
     def _retrain_again(self) -> None:
-        """Start retrainings for earlier erasures again, if this erasure removed their jobs."""
+        """Restart the retraining jobs that earlier erasures had started, if this erasure removed them."""
         for stored, (job, asked) in list(self._retraining.items()):
             if job is None:
                 continue

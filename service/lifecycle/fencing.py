@@ -13,7 +13,7 @@ from livesvm.service.webhooks.outbox import Outbox
 
 
 class Fencing:
-    """A watch for models and feeds that another service has taken over, or that the store has lost records of."""
+    """A watch for models and feeds that another service has taken over, or of which the store has lost records."""
 
     def __init__(self, source: Source, hosting: Hosting, outbox: Outbox) -> None:
         self._source, self._hosting, self._outbox = source, hosting, outbox

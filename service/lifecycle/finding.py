@@ -90,7 +90,7 @@ class Finder:
             raise StoreBehind(f"the store has lost {in_words(target)}; write it back first") from None
 
     def _with_part(self, intent: Intent, stored: str, sought: Sought, holds: Naming, in_jobs: bool) -> Intent:
-        """Return the erasure with an added part for a model or feed, and its requests that name the keys or tags."""
+        """Return the erasure with an added part for a model or feed, and the part's requests that name keys or tags."""
         own = [key for key in holds.tagged if key not in sought.keys]
         keys = [*sought.keys, *own]
         seen = self._seen(stored, keys, sought.tags)

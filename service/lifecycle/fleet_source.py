@@ -1,7 +1,7 @@
 """Deliver the entries of a fleet's source to the fleet's series; a column of each entry names the entry's series.
 
 A series ignores a reading with a known time, so entries that a source delivers again after a crash have no second
-effect. The fleet stores its progress once the effects of entries are durable; then it acknowledges the entries to the
+effect. The fleet stores its progress when the effects of entries are durable; then it acknowledges the entries to the
 source.
 """
 
@@ -36,16 +36,16 @@ class FleetFed:
 
     @property
     def is_open(self) -> bool:
-        """Whether this service can write the fleet's series, judged by the first; False while the fleet is deleted."""
+        """Whether this service can write the fleet's first series, and so all; False while the fleet is deleted."""
         fleet = self._fleets.get(self._id)
         self.progress = fleet.progress
         first = self._feeds.page("", 1, fleet.prefix)
         return not fleet.deleting and not (first and first[0].state == "held")
 
     def deliver(self, entries: Sequence[SourceEntry], why: str | None = None) -> Future[None]:
-        """Deliver entries to their series; refused entries become dead letters, or all entries if ``why`` is given.
+        """Deliver entries to their series; refused entries become dead letters; if ``why`` is given, all entries do.
 
-        Raises ModelUnavailable if a series can take no entry now; the source then hands all of them out again.
+        Raises ModelUnavailable if a series can take no entry now; the source then hands all entries out again.
         """
         done: Future[None] = Future()
         done.set_result(None)
@@ -83,7 +83,7 @@ class FleetFed:
         return stamped
 
     def _taken(self, numbered: list[tuple[int, SourceEntry]]) -> Refused:
-        """Apply entries, return dead letters; if a series refuses its entries together, apply each one by itself."""
+        """Apply entries, and return dead letters; if a series refuses several entries, apply each of them by itself."""
         fleet = self._fleets.get(self._id)
         rows = [entry.row for _, entry in numbered]
         answer = readings.observe(self._fleets, self._feeds, fleet, Table(rows), None, is_whole=True)
@@ -104,7 +104,7 @@ class FleetFed:
 
 
 def _named(entry: SourceEntry, column: str) -> str | None:
-    """Return the name of the series that an entry belongs to, as refusals spell it; None if it is no valid name."""
+    """Return the name of the series that an entry belongs to; None if the entry has no valid name."""
     try:
         return name_of(entry.row.get(column))
     except InvalidInput:

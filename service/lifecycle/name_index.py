@@ -1,11 +1,12 @@
 """An index of models and feeds that may contain a key or a tag, so that an erasure need not read all stored histories.
 
 For each history, the index has marks: 32-bit hashes of all keys, all tags and all words in names of requests. The index
-is stored in documents. A history is read in vain if another name has the same mark, or if the name has left the history
-since it was marked. No mark is missing: an index entry is valid only while the history is unchanged, or while the
-snapshot that was then the newest still exists; in the latter case the log after this snapshot is read too.
+is stored in documents. A history is read in vain if another name has the same mark, or if the name was removed after it
+was marked. An index entry has the marks of all names that its history had when the entry was made. The entry is used
+while the history is unchanged. An entry is also used while the history keeps the snapshot that was its newest when the
+entry was made; in this case the log after the snapshot is read too.
 
-No mark of an erased name remains, because entries with such a mark are removed before the erasure begins.
+No mark of an erased name remains, because entries with this mark are removed before the erasure begins.
 """
 
 from __future__ import annotations
@@ -38,7 +39,7 @@ Marks = NDArray[np.uint32]
 
 
 class LogPosition(NamedTuple):
-    """The position of a history: its lease and newest log record, and its newest snapshot's record and Unix time."""
+    """A position in a history: its lease, its newest log record, and its newest snapshot's record and Unix time."""
 
     epoch: int
     writer: str
@@ -111,7 +112,7 @@ class NameIndex:
             self._store.delete_document(_at(number))
 
     def _erasures(self) -> set[DocumentName]:
-        """Return the documents' names of unfinished and finished erasures; none if no other service can erase."""
+        """Return the names of the documents of all erasures and receipts; none if no other service can erase."""
         return {at for kind in (BEGUN, RECEIPT) for at in self._store.documents(kind)} if self._store.shared else set()
 
     def _of_bucket(
@@ -142,7 +143,7 @@ class NameIndex:
     def _mended(
         self, id_: str, entry: IndexEntry | None, head: Head | None, sought: Sought
     ) -> tuple[Naming, IndexEntry] | None:
-        """Read the log after the snapshot of an index entry; None if the whole history must be read instead."""
+        """Read the log after the snapshot of an index entry; return None if the whole history must be read instead."""
         if entry is None or head is None:
             return None
         known = entry.position.snapshot, entry.position.saved_at

@@ -137,7 +137,7 @@ def _over_ray(
 
 
 def _check_leftovers(data_dir: Path) -> None:
-    """Raise StoreDamaged if the data directory has jobs but no database, as a new service would have neither."""
+    """Raise StoreDamaged if the data directory has jobs but no database, because a new directory has neither."""
     jobs = data_dir / JOBS
     if any(jobs.glob("*.json")) and not (data_dir / DATABASE).exists():
         raise StoreDamaged(
@@ -379,7 +379,7 @@ class Service:
 
     @property
     def is_starting(self) -> bool:
-        """Whether threads of the start may still be at work, which cannot be interrupted."""
+        """Whether the threads of the start, which cannot be interrupted, may still be running."""
         return self._begun is not None and not self.health.is_restored
 
     def leave(self) -> None:
@@ -420,7 +420,7 @@ class Service:
 
 
 def address_of(host: str, port: int) -> str:
-    """Return a service's URL for people, with the machine's name if it listens on all addresses or only on loopback."""
+    """Return a service's URL for people; it names the machine if the service listens on all addresses or loopback."""
     there, name = ip_address(host), gethostname()
     if there.is_unspecified:
         return f"http://{name}:{port}"
@@ -440,7 +440,7 @@ def _asking() -> Iterator[None]:
 
 
 def _warm_up() -> None:
-    """Load the solvers' compiled code, or compile it, once cores are idle."""
+    """Load the solvers' compiled code, or compile it, as soon as cores are idle."""
     _yield_to_others()
     wait_for_rest(ASIDE_SECONDS)
     log.info("loading the solvers; those that are not compiled yet are, which takes half a minute")
@@ -450,7 +450,7 @@ def _warm_up() -> None:
 
 
 def _rehearse(warm: Future[None], rehearse: Callable[[], None]) -> None:
-    """Make calls once that are slow the first time, so that no request waits, and collect their garbage."""
+    """Make the calls that are slow the first time, so that no request has to wait, and then collect garbage."""
     _yield_to_others()
     warm.result()
     rehearse()

@@ -48,7 +48,7 @@ class Receipts:
         return receipt
 
     def of_request(self, request: str, body: str) -> Document | None:
-        """Return the receipt of a request, or None; raises IdempotencyConflict if its key was used for another body."""
+        """Return the receipt of a request, or None; raises IdempotencyConflict if its key came with another body."""
         for receipt in self.all():
             salt, mark = bytes.fromhex(receipt["keys"]["salt"]), receipt["request"] or {}
             if mark.get("name") == hashed(salt, request):
@@ -58,7 +58,7 @@ class Receipts:
         return None
 
     def naming(self, sought: Sought) -> str | None:
-        """Return the id of the newest receipt with one of these keys or tags; None if no receipt has any."""
+        """Return the id of the newest receipt with one of these keys or tags; None if there is no such receipt."""
         found = [
             str(receipt["receipt"])
             for receipt in self.all()

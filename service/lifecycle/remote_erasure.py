@@ -2,7 +2,7 @@
 rows.
 
 A front end that is away erases the rows when it is back; the document stays until then. The document identifies no
-person, as it has keys as salted hashes, which the dataset stores too.
+person, because it has keys as salted hashes, which the dataset stores too.
 """
 
 from __future__ import annotations

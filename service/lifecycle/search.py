@@ -46,10 +46,10 @@ class Sought:
 
 @dataclass
 class Naming:
-    """What the search found in one history: ``names`` are the wanted keys and tags in it, ``tagged`` all keys with a
-    wanted tag.
+    """What the search found in one history.
 
-    ``trainings`` are datasets with wanted rows on which a model was trained, ``unsearched`` trainings on unknown rows.
+    ``names`` are the wanted keys and tags in it, and ``tagged`` are all keys with a wanted tag. ``trainings`` are
+    datasets with wanted rows on which a model was trained, and ``unsearched`` are trainings on unknown rows.
     ``respelled`` are keys that are stored as a number although the wanted key is a text, or vice versa. ``marks`` are
     the marks of all names in the history; None if they are not known, or may become more at any moment.
     """
@@ -69,7 +69,7 @@ def held(store: Store, data_dir: Path, stored: str, sought: Sought, *, behind: i
     """Return the wanted names that occur in the history of a model or a feed; raises StoreUnavailable.
 
     For a feed, the search reads only the names of requests, because readings have times instead of keys. With
-    ``behind``, the search reads only log records after that number, and no snapshot, solution or file.
+    ``behind``, the search reads only log records after the one with this number, and no snapshot, solution or file.
     """
     found = _Looking(sought)
     is_of_keys = not is_feed(stored)
@@ -208,7 +208,7 @@ def _snapshot(store: Store, model: str, sequence: int) -> bytes | None:
 
 
 def requests_of(requests: Mapping[str, Remembered], keys: Iterable[Key], texts: Iterable[str]) -> Iterator[str]:
-    """Yield names of requests that contain a wanted text, or with an answer that has a wanted key or is unreadable."""
+    """Yield requests that have a wanted text in their name, a wanted key in their answer, or an unreadable answer."""
     wanted, texts = set(keys), tuple(texts)
     for name, known in requests.items():
         answered = names_in(known)

@@ -79,7 +79,7 @@ def known_as(key: str) -> None:
 
 
 def tell(log: logging.Logger, level: int, event: str, facts: dict[str, Any], same: str = "") -> None:
-    """Log an event with its facts, but not the place in the code, as looking up that place takes time.
+    """Log an event with its facts, but not the place in the code, because looking up that place takes time.
 
     Lines with the same text in ``same`` count as repetitions of one line; if ``same`` is empty, every line is written.
     """

@@ -17,7 +17,7 @@ Format = Literal["auto", "json", "text"]
 
 
 def set_up(level: str, format: Format, audit_file: str, **facts: str) -> None:
-    """Log to standard error from ``level`` on; changes of models go, at any level, to ``audit_file`` if it is given.
+    """Log to standard error from ``level`` on; log changes of models to ``audit_file``, if it is given, at any level.
 
     Every line includes the ``facts``. The format ``auto`` is text on a terminal, else JSON. Raises OSError if the
     audit file cannot be opened.

@@ -18,7 +18,6 @@ from livesvm.solvers.estimators.classification import LiveSVC
 from livesvm.solvers.estimators.large_window import LiveL2SVC
 from livesvm.solvers.models.base import LiveEstimator
 from livesvm.solvers.models.class_labels import labels_with
-from livesvm.solvers.models.window import Window
 
 Two = tuple[Any, Any]
 
@@ -121,7 +120,7 @@ def labels_of(arrays: Mapping[str, Any]) -> NDArray[Any]:
 
 def _only_sign(window: Any) -> int:
     """Return the sign of all examples' labels; 0 if both signs occur, the window is empty or has other classes."""
-    if not isinstance(window, Window) or not window.keys:
+    if window.pairs or not window.keys:
         return 0
     y = window.y
     return int(y[0]) if (y == y[0]).all() else 0

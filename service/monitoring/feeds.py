@@ -59,7 +59,7 @@ class SourceSample:
 
 @dataclass(frozen=True)
 class FeedSample:
-    """Metrics of one feed; ``every`` is in seconds, ``coverage`` the share of readings that bands should contain."""
+    """Metrics of one feed; ``every`` is in seconds; ``coverage`` is the share of readings that bands should contain."""
 
     id: str
     position: int = 0
@@ -152,7 +152,7 @@ TOTALS_OF_FEEDS: tuple[Total[FeedSample], ...] = (
 def gauges(
     word: str, labels: Sequence[str], table: Sequence[Shown[T]], shown: Sequence[tuple[list[str], T]]
 ) -> Iterator[Metric]:
-    """Yield a metric family for each row of a table, with ``word`` and the row's name; values of None are left out."""
+    """Yield a metric family for each row of a table, named by ``word`` and the row; leave out values of None."""
     for name, help_, value_of in table:
         family = GaugeMetricFamily(f"livesvm_{word}_{name}", help_, labels=labels)
         for values, one in shown:
@@ -193,7 +193,7 @@ class Replicas(Protocol[T_co]):
 
 
 class _Totals(Generic[T]):
-    """Totals over all models or feeds; those at rest count with their values in the last complete pass over them.
+    """Totals over all models or feeds; for those at rest, the totals use the values of the last complete pass.
 
     A pass over many models or feeds at rest takes several scrapes.
     """

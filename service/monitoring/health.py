@@ -112,7 +112,7 @@ class Health:
 
     @property
     def _is_silent(self) -> bool:
-        """Whether the store's last answer is too long ago."""
+        """Whether the store has not answered for too long."""
         return time.monotonic() - self._answered_at >= SILENCE_SECONDS
 
     def learnt_active(self, other: str) -> None:
@@ -143,9 +143,8 @@ class Health:
     def store_call(self, operation: str) -> Iterator[None]:
         """Time a call of the store in the ``with`` block; count a failure, and note whether the store is available.
 
-        Every successful call shows that the store answers. Only a successful append shows that the store accepts
-        writes, and only if the last :meth:`ask_store` succeeded too, because a full disk may still have space for one
-        small update.
+        Every successful call shows that the store answers. An append shows that the store accepts writes only if the
+        last :meth:`ask_store` succeeded, too: a full disk may still have space for one small update.
         """
         start = perf_counter()
         try:
@@ -166,7 +165,7 @@ class Health:
     def ask_store(self, store: Store, look: Callable[[], None] = lambda: None) -> None:
         """Check whether the store accepts writes; if it does, call ``look``, and then note that the store is available.
 
-        If ``look`` raises an error, this error is raised, and the noted availability of the store does not change.
+        An error of ``look`` is raised; the noted availability of the store then stays the same.
         """
         try:
             with self.store_call("ping"):

@@ -78,7 +78,7 @@ def rehearse(data_dir: Path, create: Callable[[Settings], FastAPI]) -> None:
 def play(place: Path, create: Callable[[Settings], FastAPI]) -> None:
     """Send every request once to an application with data in ``place`` and default settings, not the environment's.
 
-    Raises RuntimeError if one is refused.
+    Raises RuntimeError if a request is refused.
     """
     app = create(Settings.model_construct(data_dir=place))
     service = app.state.service

@@ -1,9 +1,9 @@
 """The Ray actor that hosts models and feeds, which are called replicas; Ray starts, finds and restarts the actor.
 
 Whenever Ray starts an actor, on any node, the actor restores its replicas from Redis. An actor takes the leases of its
-replicas under its own name, which it keeps over restarts, so that it need not wait until the leases of its earlier
-incarnation lapse. An earlier incarnation that still runs is fenced, as its leases have an older epoch, and then ends
-itself.
+replicas under its own name, which it keeps over restarts. Therefore a restarted actor need not wait until the leases of
+its earlier incarnation lapse. An earlier incarnation that still runs is fenced, because its leases have an older epoch,
+and then ends itself.
 """
 
 from __future__ import annotations
@@ -65,7 +65,7 @@ class Node:
         return self.id[:12]
 
     def is_to_be_left(self) -> bool:
-        """Return whether this node is drained and another one is not; asks Ray once every ``DRAIN_SECONDS``."""
+        """Return whether this node is being drained and another node is not; asks Ray once every ``DRAIN_SECONDS``."""
         if time.monotonic() - self._looked_at < DRAIN_SECONDS:
             return False
         self._looked_at = time.monotonic()
@@ -93,7 +93,7 @@ class _Part(RedisStore):
         return [id_ for id_ in super()._ids() if place_of(id_, self.actors) == self.place]
 
     def changes(self) -> int:
-        """Return 0, as no other process creates or deletes replicas of this actor."""
+        """Return 0, because no other process creates or deletes replicas of this actor."""
         return 0
 
 
@@ -154,7 +154,7 @@ def _context(place: Place, settings: Settings) -> Context:
 
 
 def _store(place: Place, settings: Settings) -> _Part:
-    """Return the store once it can be reached, as Ray does not restart an actor after an error in its constructor."""
+    """Wait for the store, and return it; Ray does not restart an actor after an error in its constructor."""
     while True:
         try:
             store = _Part(

@@ -77,7 +77,7 @@ class RemoteActor:
     # Calls of it.
 
     def takes(self, call: Future[Any]) -> bool:
-        """Count a call that blocks a thread of the actor; return False if the actor already has as many as allowed."""
+        """Count a call that blocks a thread of the actor; return False if the actor may not have more such calls."""
         if len(self._waiting) >= self.owner.share:
             return False
         self._waiting.add(call)
@@ -94,7 +94,7 @@ class RemoteActor:
         return self.owner.cluster.ask(self.place, method, *arguments)
 
     def call(self, message: bytes, *, by_line: bool) -> Future[bytes]:
-        """Send the actor a question; ``by_line`` permits the direct connection, which is faster for small answers."""
+        """Send the actor a question; ``by_line`` permits a direct connection (a line), which suits small answers."""
         return self.owner.cluster.call(self.place, message, by_line=by_line)
 
     def failed(self, error: BaseException) -> None:
@@ -102,7 +102,7 @@ class RemoteActor:
         self.owner.cluster.lost(self.place, error)
 
     def begin_again(self) -> None:
-        """Request all views again after this front end has rejoined the cluster, as its earlier calls get no answer."""
+        """Request all views again: this front end has rejoined the cluster, and its earlier calls get no answer."""
         self._lose()
         self.incarnation, self.moment = "", 0
         self._round += 1
@@ -151,7 +151,7 @@ class RemoteActor:
     # What it tells.
 
     def hear(self, views: Mapping[str, View]) -> None:
-        """Store the views that came with an answer, except the view of a replica of which a newer view is known."""
+        """Store the views that came with an answer, unless a newer view of the same replica is known."""
         self.silence = 0.0
         for stored, view in views.items():
             self.is_lost = False
@@ -177,7 +177,7 @@ class RemoteActor:
             self._views[stored] = view
 
     def take_news(self, news: News) -> dict[str, View | None]:
-        """Store the views that the actor announced; return the new ones; a restarted actor announces all views."""
+        """Store the views that the actor announced, and return the new ones; a restarted actor announces all views."""
         self.heard_at, self.silence, self.is_lost = time.monotonic(), 0.0, False
         with self._lock:
             reported = dict(news.views)
@@ -202,7 +202,7 @@ class RemoteActor:
         self._views.pop(stored, None)
 
     def forget_dead(self) -> list[str]:
-        """Drop the views of ended incarnations, once the index was read again; return the names of their replicas."""
+        """Drop the views of ended incarnations after the index was read again; return the names of their replicas."""
         with self._lock:
             gone = [stored for stored, view in self._views.items() if view.life[0] in self._dead]
             for stored in gone:
@@ -274,7 +274,7 @@ class Actors:
         """Ask all actors for changes; give up overdue calls to actors that have been silent for ``seconds``.
 
         An actor is killed and started again if it has shown no sign of life for ``seconds``, neither to this process
-        nor in the store. Time in which this process itself was stopped does not count as silence.
+        nor in the store. Time in which this process was suspended does not count as silence.
         """
         now = time.monotonic()
         passed, self._looked_at = min(now - self._looked_at, MOST_SECONDS), now

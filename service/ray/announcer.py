@@ -42,9 +42,9 @@ class Announcer:
         return {stored: view for stored, (_, _, view) in new}
 
     def due(self) -> list[str]:
-        """Return the stored names of the replicas in memory, as these may change without a call.
+        """Return the stored names of the replicas in memory, because these may change without a call.
 
-        The views of replicas that were deleted or put to rest a while ago are dropped, as the index describes such
+        The views of replicas that were deleted or put to rest a while ago are dropped, because the index describes such
         replicas.
         """
         until = time.monotonic() - GONE_SECONDS

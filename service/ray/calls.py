@@ -58,9 +58,9 @@ class Call(Future[Any]):
         self.tries = 0
 
     def send(self) -> Call:
-        """Send the call and return at once; an actor that is not known yet is looked up in a thread.
+        """Send the call, without waiting; an actor that is not known yet is looked up in a thread.
 
-        The future raises QueueFull if the actor already has as many calls that block threads as allowed.
+        The call's future raises QueueFull if the actor may not have more calls that block its threads.
         """
         if self._asked.command.blocks and not self._there.takes(self):
             name = self._there.place.name
@@ -74,7 +74,7 @@ class Call(Future[Any]):
         return self
 
     def cancel(self) -> bool:
-        """Ask the actor to withdraw the call, as its caller has left; the answer shows if it was withdrawn."""
+        """Ask the actor to withdraw the call, because its caller has left; the answer says if it was withdrawn."""
         if not self.done() and self._is_sent and time.monotonic() < self._until:
             self._there.ask("withdraw", self._asked.id)
         return False
@@ -85,7 +85,7 @@ class Call(Future[Any]):
             self._fail(None)
 
     def lost(self) -> None:
-        """Send the call again after this front end has rejoined the cluster, as its earlier calls get no answer."""
+        """Send the call again: this front end has rejoined the cluster, and its earlier calls get no answer."""
         if self._is_sent and not self.done():
             self._again(ConnectionError("the connection was lost and made again"))
 

@@ -96,12 +96,12 @@ class Cluster:
         return asked
 
     def call(self, place: Place, message: bytes, *, by_line: bool) -> Future[bytes]:
-        """Send a question to an actor: if ``by_line``, by an open direct connection, a line; else by a call of Ray."""
+        """Send a question to an actor, through Ray or, if ``by_line`` and one is open, through a direct connection."""
         found = self.lines.ask(place.name, message) if by_line else None
         return self.ask(place, "call", message) if found is None else found
 
     def heard(self, place: Place, line: Endpoint | None) -> None:
-        """Open a direct connection, a line, to the endpoint that an actor has reported, unless a line is open."""
+        """Open a direct connection (a line) to the endpoint that an actor has reported, unless one is open already."""
         if line is not None:
             self.lines.find(place.name, line)
 
@@ -118,10 +118,10 @@ class Cluster:
             ray.kill(self.actor(place), no_restart=False)
 
     def join(self, again: Callable[[], None], spec: Callable[[str], Any]) -> None:
-        """Wait until this front end has joined the cluster; then let a thread rejoin if the head does not know it.
+        """Wait until this front end has joined the cluster; then start a thread that rejoins if the head forgets it.
 
-        ``again`` is called after each join, as earlier calls get no answer; ``spec`` returns the specification of the
-        replica with a stored name. Raises StoreUnavailable if this front end stops before there is a cluster.
+        ``again`` is called after each join, because earlier calls get no answer. ``spec`` returns the specification of
+        the replica with a stored name. Raises StoreUnavailable if this front end stops before there is a cluster.
         """
         self._spec = spec
         threading.Thread(target=self._keep_joined, args=(again,), name="ray-head", daemon=True).start()
@@ -175,8 +175,8 @@ class Cluster:
     def look(self) -> bool:
         """Join the cluster unless its head knows this process's node; return whether this call has joined it.
 
-        If the head does not answer, nothing changes, and calls under way continue. Call this in another thread than the
-        main one: there, Ray does not replace the process's signal handlers.
+        If the head does not answer, nothing changes, and calls under way continue. Call this outside the main thread,
+        in which Ray would replace the process's signal handlers.
         """
         if self._is_joined:
             known = self._is_known()
@@ -234,7 +234,7 @@ class Cluster:
     # Its actors.
 
     def actor(self, place: Place) -> Any:
-        """Return the actor of a place, started if it does not run; never call this in Ray's thread: it may block."""
+        """Return the actor of a place, started if it does not run; this may block, so never call it in Ray's thread."""
         if (found := self._actors.get(place.name)) is not None:
             return found
         with self._lock:
@@ -259,7 +259,10 @@ class Cluster:
         ).remote(place, settings)
 
     def _bytes(self, spec: ModelSpec | FeedSpec | None) -> int:
-        """Return an actor's bytes of memory: the most that a replica with ``spec`` needs; if unknown, the setting."""
+        """Return the bytes of memory to reserve for an actor.
+
+        An actor gets as much as a replica with ``spec`` may need; if this is unknown, as much as the setting says.
+        """
         settings = self._settings
         if isinstance(spec, FeedSpec):
             return feed_bytes(spec)

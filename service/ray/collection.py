@@ -40,7 +40,7 @@ class RemoteCollection(Collection[Any]):
         self.actors = actors
 
     def find(self, id: str) -> Any:
-        """Return a replica, also one that another front end has just created; raises UnknownModel or UnknownFeed."""
+        """Return a replica, even if another front end has just created it; raises UnknownModel or UnknownFeed."""
         source, stored = self._context.source, self.kind.stored(id)
         if self.known(id) is None and source.health.store_up and id_of(stored) == id:
             with suppress(StoreError):
@@ -71,7 +71,7 @@ class RemoteCollection(Collection[Any]):
         return made
 
     def _check_new(self, id: str, stored: str) -> None:
-        """Raise if another front end has created this replica; forget it if another one has deleted it."""
+        """Raise an error if another front end has created this replica; forget it if another one has deleted it."""
         with self._context.source.health.store_call("load"):
             if self.actors.is_stored(stored):
                 raise self._exists(id)

@@ -1,4 +1,4 @@
-"""Commands that front ends send to replicas in actors: the function that an actor calls, and how to call it."""
+"""Commands that front ends send to replicas in actors; a command names the function that the actor calls."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ class Command:
 
     @property
     def is_unnamed(self) -> bool:
-        """Whether the request name was generated, as the caller gave none."""
+        """Whether the request name was generated, because the caller gave none."""
         return self.named and isinstance(self.arguments[-1], OwnName)
 
     def others(self) -> Iterable[str]:

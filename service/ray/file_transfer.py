@@ -50,9 +50,9 @@ class Reader:
         return None if marks is None else np.array(marks)
 
     def fit(self, table: TableColumns, places: list[int], counts: Any) -> TableEncoding:
-        """Fit the encoding of a table to the rows with a weight among ``counts`` (n,), and return it.
+        """Fit the encoding of a table to rows with a positive weight, and return it; ``counts`` (n,) selects the rows.
 
-        ``places`` are those of the columns; :meth:`take` returns encoded rows from now on.
+        ``places`` are the indexes of the table's columns. From now on, :meth:`take` returns encoded rows.
         """
         weights = self._arrays.weights()
         counts = np.flatnonzero(counts if weights is None else counts & (weights > 0))

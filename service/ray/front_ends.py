@@ -62,7 +62,7 @@ class RayFrontEnds:
         self._reported_node = node
 
     def _node(self) -> str | None:
-        """Return the node that this front end belongs to; the last known one while it joins again."""
+        """Return the node that this front end belongs to; while it joins again, return the last known node."""
         with suppress(NotJoined), MEMBERSHIP.inside():
             return str(ray.get_runtime_context().get_node_id())
         return self._reported_node

@@ -78,7 +78,7 @@ class RemoteReplica:
 
     @property
     def reported(self) -> View | None:
-        """The last reported view; None if the replica is at rest, as the index then describes it."""
+        """The last reported view; None if the replica is at rest, because the index then describes it."""
         return self.there.view(self.stored)
 
     @property
@@ -101,7 +101,7 @@ class RemoteReplica:
         self._spec = None if self._summary is None else self.home.parse_spec(self._summary.spec)
 
     def hear(self, at: float) -> None:
-        """Note the monotonic time of an answer from the replica's actor; each answer contains all earlier changes."""
+        """Note the monotonic time of an answer from the replica's actor; an answer includes all earlier changes."""
         self._heard_at = at if self._heard_at is None else max(self._heard_at, at)
 
     def learn(self) -> None:
@@ -157,7 +157,8 @@ class RemoteReplica:
     def serving(self) -> Any:
         """Return the replica itself.
 
-        Raises ModelUnavailable if its actor reports that it is not served, unless it is just being restored.
+        Raises ModelUnavailable if the actor reports that the replica is not served, unless the replica is just being
+        restored.
         """
         reported = self.reported
         if reported is not None and reported.state not in (*SERVED, "restoring"):
@@ -173,7 +174,7 @@ class RemoteReplica:
     # What is asked where it lives.
 
     def ask(self, command: Command, solve: Solve | None = None, patience: float | None = None) -> Call:
-        """Send a command to the actor; a lost actor has ``patience`` seconds to return, by default the setting's."""
+        """Send a command to the actor; a lost actor has ``patience`` seconds to return; the setting is the default."""
         logged = current()
         seconds = None if solve is None else solve.rest()
         patience = self._settings.ray_seconds if patience is None else patience
@@ -189,7 +190,7 @@ class RemoteReplica:
         return False
 
     def news(self) -> Call:
-        """Return a future that completes once this process knows all changes that the actor has announced."""
+        """Return a future that completes when this process knows all changes that the actor has announced."""
         return self.ask(commands.HEAR, patience=NEWS_SECONDS)
 
     write_back = Command(Replica.write_back, mutates=True)
@@ -203,7 +204,7 @@ class _Decided(Published):
     found: Any = None
 
     def checked(self, spec: ModelSpec, X: Rows | TableRows, limit: int) -> Rows:
-        """Return rows without columns, as the actor has checked the given rows already."""
+        """Return as many rows without columns, because the actor has checked the given rows already."""
         return np.empty((len(X), 0))
 
     def decide(self, spec: ModelSpec, X: Rows) -> Any:
@@ -214,7 +215,7 @@ class _Decided(Published):
 class RemoteModel(RemoteReplica):
     """A model in an actor. Implements :class:`~livesvm.service.hosting.handle.ModelHandle`.
 
-    Invariant: the local copy that predicts is of no newer version than the last reported one.
+    Invariant: the version of the local copy that predicts is not newer than the last reported version.
     """
 
     home, word, gone = HostedModel, HostedModel.word, HostedModel.gone

@@ -120,7 +120,7 @@ class Host:
         return self._told.view(stored)
 
     async def withdraw(self, call: str) -> None:
-        """Withdraw the call with this id, as no caller waits for it any more."""
+        """Withdraw the call with this id, because no caller waits for it any more."""
         self._under_way.get(call, lambda: None)()
 
     async def news(self, incarnation: str, moment: int, rows: Mapping[str, int]) -> bytes:
@@ -262,9 +262,9 @@ class Host:
 
 
 async def _awaited(future: Future[Any], solve: Solve) -> Any:
-    """Return the result of a command, once the replica's writer has executed it.
+    """Return the result of a command after the replica's writer has executed it.
 
-    Raises TurnMissed if the command's turn does not come in time, Withdrawn if the caller leaves before its turn.
+    Raises TurnMissed if the command does not begin in time, Withdrawn if the caller leaves before it begins.
     """
     done, expired = asyncio.wrap_future(future), False
     await asyncio.wait([done], timeout=solve.rest())

@@ -68,10 +68,10 @@ class RemoteHosting:
             time.sleep(0.05)
 
     def watch(self, most: int | None = None) -> None:
-        """Do nothing, as each actor watches its own replicas."""
+        """Do nothing, because each actor watches its own replicas."""
 
     def take_over(self) -> None:
-        """Do nothing, as each actor takes over its own replicas."""
+        """Do nothing, because each actor takes over its own replicas."""
 
     def stop(self) -> None:
         """Stop calling actors; the actors and their replicas continue to run."""

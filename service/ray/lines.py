@@ -49,7 +49,7 @@ class Endpoint:
 
 
 class Listener:
-    """The actor's end: answers callers that know the secret. To be used on the actor's event loop only."""
+    """The actor's end: answers callers that know the secret. A listener works on the actor's event loop only."""
 
     def __init__(self, answer: Callable[[bytes], Awaitable[bytes]]) -> None:
         self._answer, self._secret = answer, secrets.token_bytes(SECRET_BYTES)

@@ -21,7 +21,7 @@ LOOK_SECONDS = 0.1
 
 
 class NotJoined(RayError):  # type: ignore[misc]  # Ray's types are not read
-    """This process is leaving a cluster that does not know it any more, and joins again at once."""
+    """This process is leaving a cluster that does not know it any more, and joins again immediately."""
 
 
 class Membership:

@@ -1,7 +1,7 @@
 """Messages between front ends and actors.
 
-This module pickles the messages, as Ray's own pickling makes arrays read-only, replaces errors by other errors, and
-takes longer.
+This module pickles the messages, because Ray's own pickling makes arrays read-only, replaces errors by other errors,
+and takes longer.
 """
 
 from __future__ import annotations
@@ -143,7 +143,7 @@ class News:
 
 
 class _Pickler(pickle.Pickler):
-    """Pickles errors by their attributes, as their constructors take other arguments than ``args``."""
+    """Pickles errors by their attributes, because their constructors take other arguments than ``args``."""
 
     def reducer_override(self, value: Any) -> Any:
         """Reduce an error to a function that makes it again, and its class, ``args`` and other attributes."""

@@ -115,7 +115,7 @@ class RayCrew:
             ray.get(under_way)
 
     def prepare(self, works: Sequence[Callable[[Shard], T]]) -> list[T]:
-        """Do each of ``works`` on its own shard; return the results; replace a lost shard, and repeat its work."""
+        """Do each of ``works`` on its own shard, and return the results; replace a lost shard and repeat its work."""
         name = self._preparation.keep(works)
         found = self._tried([packed(work) for work in works])
         return [self._replaced(s)[name] if answer is None else answer.value for s, answer in enumerate(found)]

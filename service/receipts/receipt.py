@@ -36,7 +36,7 @@ class BadReceipt(Exception):
 
 
 def hashed(salt: bytes, name: Key) -> str:
-    """Return the digest of a key, or of a request's name, in hex; without the salt, no guess of it can be checked."""
+    """Return the digest of a key, or of a request's name, in hex; guesses of it cannot be checked without the salt."""
     return hmac.new(salt, json.dumps(name, ensure_ascii=False).encode(), hashlib.sha256).hexdigest()
 
 

@@ -54,7 +54,7 @@ def cores() -> int:
 
 
 def resident_bytes() -> int:
-    """Return the bytes that this process has in memory now; 0 if the system does not say."""
+    """Return the bytes that this process has in memory now; 0 if the system does not report them."""
     with suppress(OSError):
         return int(Path("/proc/self/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
     return 0

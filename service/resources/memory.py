@@ -37,7 +37,7 @@ SMALL = MEGABYTE
 class Budget:
     """The memory budget of the whole process; safe from any thread.
 
-    Invariant: at most ``limit`` bytes are held, unless :meth:`insist` or small requests hold more.
+    Invariant: at most ``limit`` bytes are held, except by :meth:`insist` and by small requests.
 
     Parameters
     ----------
@@ -58,10 +58,10 @@ class Budget:
         return dict(self._held)
 
     def rest_on(self, resident: int, least: int = 0) -> None:
-        """Count ``resident`` minus the bytes of models, but at least ``least``, as bytes that the service itself holds.
+        """Record the bytes of the service itself: ``resident`` minus the bytes of models, but at least ``least``.
 
-        Without ``least`` the result would be too small at a start, as models that are being restored hold bytes before
-        they use them.
+        ``least`` is needed at a start, when models that are being restored have reserved bytes that they do not use
+        yet.
         """
         with self._lock:
             self._held["base"] = max(least, resident - self._held["models"])
@@ -112,7 +112,8 @@ class Budget:
     def check_lasting(self, resident: int) -> None:
         """Raise OutOfMemory if the ``resident`` bytes, without those of requests, exceed the limit for models and jobs.
 
-        This check is needed as held bytes are estimates, and the memory that a path will need is not known in advance.
+        This check is needed because held bytes are estimates, and the memory that a path will need is not known in
+        advance.
         """
         with self._lock:
             requests = sum(size for kind, size in self._held.items() if kind not in LASTING and kind != "base")
@@ -121,7 +122,7 @@ class Budget:
                 raise OutOfMemory(f"{_megabytes(resident)} are in use; {reported}; {_WHAT_TO_DO}")
 
     def largest_given(self) -> int:
-        """Return the most bytes that a request released at once since the last call of this method."""
+        """Return the most bytes that a request has released in a single call since the last call of this method."""
         with self._lock:
             size, self._transient_peak = self._transient_peak, 0
         return size
@@ -137,7 +138,7 @@ class Budget:
             self._hold(model, size)
 
     def insist(self, model: object, size: int) -> None:
-        """Set the bytes of a model to ``size``, whether they fit or not, as an acknowledged model must be restored."""
+        """Set the bytes of a model to ``size`` even if they do not fit, as an acknowledged model must be restored."""
         with self._lock:
             self._hold(model, size)
             total = sum(self._held.values())
@@ -191,9 +192,10 @@ def check_grown(budget: Budget) -> None:
 
 
 class HeldMemory:
-    """The share of the budget that one replica holds while awake; except for releases, only the writer changes it.
+    """The share of the memory budget that one replica holds while its state is in memory.
 
-    The share does not shrink with the replica's window, as the arrays do not shrink either.
+    Only the replica's writer changes the share, but any thread may release it. The share does not shrink with the
+    replica's window, because the arrays do not shrink either.
 
     Parameters
     ----------
@@ -210,7 +212,7 @@ class HeldMemory:
         return self._name
 
     def insist(self, size: int) -> None:
-        """Hold ``size`` bytes, whether they fit or not, as an acknowledged state must stay in memory."""
+        """Hold ``size`` bytes even if they do not fit, because an acknowledged state must stay in memory."""
         self.size = size
         self._budget.insist(self, size)
 
@@ -232,7 +234,7 @@ class HeldMemory:
             raise
 
     def resize(self, size: int) -> None:
-        """Hold ``size`` bytes; raises OutOfMemory, and the share stays as before."""
+        """Hold ``size`` bytes; if they do not fit, raise OutOfMemory and leave the share as it was."""
         try:
             self._budget.resize(self, size)
         except OutOfMemory:
@@ -241,7 +243,7 @@ class HeldMemory:
         self.size = size
 
     def release(self) -> None:
-        """Release all bytes of the share, as the replica is no longer in memory."""
+        """Release all bytes of the share, because the replica is no longer in memory."""
         self.size = 0
         self._budget.release(self)
 
@@ -250,8 +252,8 @@ def model_bytes(n: int, row_bytes: float, n_free: int, cache_mb: int, n_classes:
     """Return the largest size in bytes of a model of ``n`` examples with ``row_bytes`` bytes of features each.
 
     Kernel rows, including those of free support vectors, take at most ``cache_mb`` megabytes. With more than two
-    classes each example is in as many problems as there are other classes, and ``n_free`` counts a free support vector
-    once for each problem in which it is free.
+    classes, each example is in as many problems as there are other classes. ``n_free`` then counts a free support
+    vector once for each problem in which it is free.
     """
     others = max(1, n_classes - 1)
     pairs = others * n_classes // 2 if others > 1 else 1

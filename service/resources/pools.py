@@ -35,7 +35,7 @@ class Places:
         self._held: Counter[Hashable] = Counter()
 
     def take(self, caller: Hashable, size: int = 1) -> None:
-        """Take ``size`` places; a caller other than None gets half of all at most. Raises QueueFull at once if full."""
+        """Take ``size`` places; a caller other than None gets at most half of all; raises QueueFull without waiting."""
         if self._held.total() + size > self._limit:
             raise QueueFull(self._full)
         if caller is not None and self._held[caller] + size > self._share:
@@ -86,8 +86,13 @@ class Pool:
         """Return the result of ``call(*arguments)``, for a caller that holds a place."""
         return await asyncio.wrap_future(self.begin(call, *arguments))
 
+    async def placed(self, call: Callable[..., T], *arguments: object) -> T:
+        """Return the result of ``call(*arguments)``, holding a place meanwhile; raises QueueFull if there is none."""
+        with self.place():
+            return await self.run(call, *arguments)
+
     def close(self) -> None:
-        """End the threads once their work is done."""
+        """End the threads when their work is done."""
         self._threads.shutdown()
 
 
@@ -111,6 +116,6 @@ class SteppedPool(Pool):
         return result.result()
 
     def close(self) -> None:
-        """End the threads once their work is done."""
+        """End the threads when their work is done."""
         self._shared.wait()
         super().close()

@@ -1,4 +1,4 @@
-"""Schedule solves: a limited number at once, short ones before long ones, none longer than its limit.
+"""Schedule solves: a limited number run at the same time, short ones before long ones, none beyond its time limit.
 
 Long solves take turns, and each continues where it was interrupted. A solve can also be ended between two events of its
 path, which leaves its model as it was. No update waits for the end of another model's long solve.
@@ -54,7 +54,7 @@ class Solve:
 
     @property
     def has_ended(self) -> bool:
-        """Whether the solve was asked to end, as its result is no longer wanted."""
+        """Whether the solve was asked to end, because its result is no longer wanted."""
         return self._ended is not None
 
     def check(self) -> None:
@@ -123,7 +123,7 @@ class SolveScheduler:
             return {"running": len(self._running), "waiting": len(self._waiting)}
 
     def check_open(self) -> None:
-        """Raise CutOff once no further solves may begin."""
+        """Raise CutOff when no further solves may begin."""
         if self._closed:
             raise CutOff("the service stops; nothing was changed")
 

@@ -1,7 +1,7 @@
 """Run work in another process, so that it takes no time from the threads that answer requests.
 
 The other process has a lower priority, gets its task as a line of JSON on its standard input, and answers with lines of
-JSON on its standard output. The other process ends with the service, as even a crash of the service closes that
+JSON on its standard output. The other process ends with the service, because even a crash of the service closes that
 process's input. Arrays are handed over as files.
 """
 

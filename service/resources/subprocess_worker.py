@@ -25,7 +25,7 @@ _PR_SET_PDEATHSIG = 1
 
 
 def main(work: str) -> None:
-    """Call ``work``, a ``module:function``, with the JSON on the first line of standard input; write the outcome."""
+    """Call the function ``work`` (``module:function``) with the JSON on the first input line; write its outcome."""
     answers = os.fdopen(os.dup(1), "w", encoding="utf-8")
     os.dup2(2, 1)  # so that prints of libraries do not come between the answers
     _end_with_the_service()

@@ -180,7 +180,7 @@ class Idempotency:
 
 @dataclass(frozen=True)
 class Remembered:
-    """A remembered request: SHA-256 of its body, number of its record, and its answer, None until that is stored."""
+    """A remembered request: SHA-256 of its body, number of its record, and its answer, None before this is stored."""
 
     body: bytes
     sequence: int
@@ -227,7 +227,7 @@ class Store(Protocol):
         return None
 
     def memory(self) -> tuple[int, int] | None:
-        """Return the bytes of memory that the store's server uses, and their limit, 0 for no limit; raises StoreError.
+        """Return the bytes of memory that the store's server uses, and their limit (0: no limit); raises StoreError.
 
         Returns None if the store is on a disk, or if its server does not report its memory.
         """
@@ -236,7 +236,8 @@ class Store(Protocol):
     def ping(self) -> None:
         """Show other services that this one is alive; raise StoreUnavailable if the store could not take an update now.
 
-        Checks that write to the disk are made every few seconds only, to spare the disk; all other checks at each call.
+        Checks that write to the disk are made every few seconds only, to spare the disk; all other checks are made at
+        each call.
         """
 
     def begin_again(self) -> None:
@@ -280,18 +281,21 @@ class Store(Protocol):
     def retake(self, lease: Lease, attempt: int) -> tuple[Lease, int]:
         """Fence this writer's unanswered calls on its model; return a new lease and the newest record's number.
 
-        A writer raises ``attempt`` with every call of this method, as the answers to its earlier calls may have been
-        lost. Raises Fenced if another writer has the model.
+        A writer raises ``attempt`` with every call of this method, because the answers to its earlier calls may have
+        been lost. Raises Fenced if another writer has the model.
         """
 
     def release(self, lease: Lease) -> None:
-        """Give the lease back, so that another service can take the model over at once; raises Fenced."""
+        """Give the lease back, so that another service can take the model over immediately; raises Fenced."""
 
     def release_all(self) -> None:
         """Let other services take over every model of this service, until it takes or creates a model again."""
 
     def is_silent(self, holder: str) -> bool:
-        """Return whether a service shows no sign of life, so that its models may be taken; True if none can exist."""
+        """Return whether a service shows no sign of life, so that its models may be taken.
+
+        Returns True if no other service can use the store.
+        """
         return True
 
     def whereabouts(self, holder: str) -> str:
@@ -325,13 +329,13 @@ class Store(Protocol):
         """
 
     def append_many(self, records: Sequence[Appending], *, keep: int) -> tuple[Durability, list[StoreError | None]]:
-        """Append a record to each of many models as :meth:`append` does; each is appended with its key or not at all.
+        """Append a record to each of many models as :meth:`append` does; a refused record does not stop the others.
 
-        Returns the durability that they reached, and for each record the error of its refusal or None.
+        Returns the durability of the appended records, and for each record None or the error that refused it.
         """
 
     def abort(self, lease: Lease, sequence: int) -> None:
-        """Mark a record as one without effect and forget its idempotency key; an unwritten record is no error."""
+        """Mark a record as having no effect and forget its idempotency key; a record that is missing is no error."""
 
     def last_sequence(self, lease: Lease) -> int:
         """Return the number of the newest record that was ever appended, 0 if none was."""

@@ -95,7 +95,7 @@ def _pack(value: Any) -> Any:
 
 @lru_cache(maxsize=1024)
 def _head(kind: str, shape: tuple[int, ...]) -> bytes:
-    """Return what precedes the numbers of an array."""
+    """Return the bytes of an array that come before its numbers: its type and its shape."""
     found: bytes = msgpack.packb((kind, shape))
     return found
 

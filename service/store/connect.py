@@ -36,9 +36,9 @@ _NAME = re.compile(r"[A-Za-z0-9_.-]{1,64}")
 def connect(url: str, timeout: float) -> Any:
     """Return a client of the Redis server at ``url``; each of its calls gives up after ``timeout`` seconds.
 
-    The client connects at its first call, and repeats no call, as only its caller knows which calls may be repeated.
-    Raises ValueError for a URL with a scheme that is not in :data:`SCHEMES`. (The return type is Any, as the library's
-    annotations do not say that answers are bytes.)
+    The client connects at its first call, and repeats no call, because only its caller knows which calls may be
+    repeated. Raises ValueError for a URL with a scheme that is not in :data:`SCHEMES`. (The return type is Any, as the
+    library's annotations do not say that answers are bytes.)
     """
     import redis  # a tenth of a second that a service on the embedded store need not spend
     from redis.backoff import NoBackoff
@@ -62,7 +62,7 @@ def root_of(prefix: str) -> str:
 
 
 def named_urls(text: str, check: Callable[[str], object]) -> dict[str, str]:
-    """Return URLs by name from ``name=url`` pairs, separated by spaces; raises ValueError, as ``check`` may too."""
+    """Return URLs by name, from ``name=url`` pairs with spaces between them; raises ValueError, also from ``check``."""
     found: dict[str, str] = {}
     for part in text.split():
         name, _, url = part.partition("=")

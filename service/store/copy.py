@@ -85,8 +85,8 @@ def copy_models(source: Store, target: Store, patience: float, say: Callable[[Co
 def copy_documents(source: Store, target: Store, say: Callable[[DocumentName], None]) -> None:
     """Copy every document of ``source`` to ``target``; call ``say`` after each document.
 
-    Raises DocumentExists, before anything is copied, if the target has a different document of the same kind and name,
-    or StoreError.
+    Raises StoreError, or DocumentExists if the target has a different document of the same kind and name; then nothing
+    is copied.
     """
     found = {at: data for at in source.documents() if (data := source.document(at)) is not None}
     for at, data in found.items():
@@ -100,7 +100,7 @@ def copy_documents(source: Store, target: Store, say: Callable[[DocumentName], N
 
 
 def acquire_patiently(source: Store, model: str, patience: float) -> Lease:
-    """Take a model over once no live process holds it; raises LeaseHeld after ``patience`` seconds."""
+    """Take a model over as soon as no live process holds it; raises LeaseHeld after ``patience`` seconds."""
     end = time.monotonic() + patience
     while True:
         try:
@@ -138,7 +138,7 @@ def _copy(source: Store, target: Store, stored: StoredModel, held: Lease) -> Cop
 
 
 def _solution(store: Store, model: str) -> Solution | None:
-    """Return the stored solution of a model, None if the solution is damaged, as it can be computed again."""
+    """Return the stored solution of a model, None if the solution is damaged, because it can be computed again."""
     try:
         return store.solution(model)
     except StoreDamaged as error:

@@ -14,8 +14,8 @@ log = logging.getLogger(__name__)
 def keep_private(directory: Path | None = None) -> None:
     """Deny other users access to the files that this process makes from now on, and to all files in a directory.
 
-    The mode of the directory itself is not changed, as it may be a mounted volume; if other users can read or write the
-    directory, a warning is logged.
+    The mode of the directory itself is not changed, because it may be a mounted volume; if other users can read or
+    write the directory, a warning is logged.
     """
     os.umask(_OF_OTHERS)
     if directory is None or not directory.exists():

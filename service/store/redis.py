@@ -195,7 +195,7 @@ class RedisStore:
             self._scripts(*self._beginning())
 
     def _compared(self, known: Path) -> str:
-        """Return a warning if the store is empty and this service last used another one; else note the store's name."""
+        """Return a warning if the store is empty and this service last used another store; else note its name."""
         pipe = self._client.pipeline(transaction=True)
         name, n_models = pipe.hget(f"{self._p}:documents", "").hlen(f"{self._p}:models").execute()
         if n_models <= 1 and known.exists() and known.read_bytes() != name:
@@ -233,7 +233,7 @@ class RedisStore:
         return ""
 
     def _was_emptied(self) -> bool:
-        """Return whether Redis has none of the store's keys left, like an empty server; if so, make a new store."""
+        """Return whether Redis has none of the store's keys any more, as after a flush; if so, make a new store."""
         if self._remains():
             return False
         self.begin_again()
@@ -268,7 +268,7 @@ class RedisStore:
 
     @property
     def shared(self) -> bool:
-        """True, as a second service may use the same Redis server and stand by."""
+        """True, because a second service may use the same Redis server and stand by."""
         return True
 
     def durability(self) -> Durability:

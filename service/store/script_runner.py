@@ -36,7 +36,7 @@ class ScriptRunner:
     ) -> tuple[list[Any], Mapping[str, str]]:
         """Run a script once for each pair of keys and arguments; return the answers or errors, and the settings.
 
-        The settings are those of the server at that time with names that match :data:`PATTERNS`.
+        The settings are the server's present ones with names that match :data:`PATTERNS`.
         """
         pipe = self._client.pipeline(transaction=False)
         for keys, arguments in calls:

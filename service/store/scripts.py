@@ -3,19 +3,19 @@
 Redis runs a script without interruption, but does not undo its writes if it fails. The first write of each script is
 one that Redis refuses if it is out of memory, read-only or cannot write to its disk; after a successful first write, no
 later write can fail. A script that must also run on a full server begins with a write that frees memory, so that Redis
-accepts its later writes: leases can be taken and models deleted however full the memory is.
+accepts its later writes. Therefore leases can be taken and models can be deleted even if the memory is full.
 
-Every script on a model gets the model's keys in the order of :data:`MODEL_KEYS`, then the index of models; the keys of
-chunks begin with the key "chunk". The model's lease is the string ``epoch:writer``.
+Every script on a model gets first the model's keys, in the order of :data:`MODEL_KEYS`, and then the index of models. A
+model's chunks are stored under its key "chunk" with a suffix. The model's lease is the string ``epoch:writer``.
 
 A script answers with an array; its first entry is ``ok``, ``gone``, ``fenced``, ``unindexed``, ``torn``, or a refusal
-that only this script has.
+of this script alone.
 
 Redis does not distinguish a key that it evicted from one that never existed. Therefore the hashes of the index and of
-the documents have a field with an empty name, which stays when all other fields are removed, and the field ``there`` of
-a model's ``meta`` hash is the number of the model's :data:`COUNTED` keys. A script writes nothing if it finds fewer of
-a model's keys than the field ``there`` says. Scripts make the counters of epochs and changes again if Redis has lost
-them.
+the documents have a field with an empty name, which stays when all other fields are removed. The field ``there`` of a
+model's ``meta`` hash has the number of the model's :data:`COUNTED` keys that exist. A script writes nothing if it finds
+fewer of a model's keys than the field ``there`` says. Scripts make the counters of epochs and changes again if Redis
+has lost them.
 """
 
 from __future__ import annotations

@@ -116,7 +116,7 @@ class SqliteStore(Store):
     def __init__(self, path: Path, probe_seconds: float = PROBE_SECONDS) -> None:
         """Open the database, or make it; a database that cannot be written now is opened for reading.
 
-        Raises StoreDamaged, StoreTooNew, or StoreUnavailable if it cannot even be read.
+        Raises StoreDamaged, StoreTooNew, or StoreUnavailable if the database cannot even be read.
         """
         self._database = Database(path, probe_seconds)
         self._read = self._database.read
@@ -284,7 +284,7 @@ class SqliteStore(Store):
     ) -> Durability:
         """Insert the record and its request in one transaction, fsynced.
 
-        Few SQL statements do it, as other Python threads may run between any two statements.
+        The method uses few SQL statements, because other Python threads may run between any two statements.
         """
         try:
             with self._transaction() as db:
@@ -392,7 +392,7 @@ class SqliteStore(Store):
         return found
 
     def remember(self, lease: Lease, key: str, answer: bytes) -> None:
-        """Write the answer without an fsync of its own; while the database is read-only, leave that to recovery."""
+        """Write the answer without an fsync of its own; on a read-only database, leave the write to recovery."""
         if self._database.only_read:
             return
         with self._database.unsynced() as db:

@@ -1,6 +1,6 @@
-"""The store's SQLite database: one connection, one lock, and commits that return once they are on the disk.
+"""The store's SQLite database: one connection, one lock, and commits that return when they are on the disk.
 
-One connection is enough, as SQLite allows a single writer anyway and every call is short. Threads release the lock
+One connection is enough, because SQLite allows a single writer anyway and every call is short. Threads release the lock
 before they wait for the disk, so that one sync serves several threads.
 """
 
@@ -37,7 +37,7 @@ PROBE_SECONDS = 3.0
 
 
 class Database:
-    """The database, open for writing, or ``only_read`` until it can be written.
+    """The database, which is open for writing, or ``only_read`` until it can be written.
 
     ``writer`` is a random name of this process, which its leases carry.
     """
@@ -45,7 +45,7 @@ class Database:
     def __init__(self, path: Path, probe_seconds: float) -> None:
         """Open the database, or make it; a database that cannot be written now is opened for reading.
 
-        Raises StoreDamaged, StoreTooNew, or StoreUnavailable if it cannot even be read.
+        Raises StoreDamaged, StoreTooNew, or StoreUnavailable if the database cannot even be read.
         """
         self._path = path
         self._probe_seconds = probe_seconds
@@ -102,7 +102,7 @@ class Database:
 
     @contextmanager
     def transaction(self) -> Iterator[sqlite3.Connection]:
-        """Run the block under the lock as one transaction, and return once the transaction is on the disk.
+        """Run the block under the lock as one transaction, and return when the transaction is on the disk.
 
         After a failed sync, the transaction may be on the disk all the same; the next transaction first syncs it again.
         """
@@ -197,11 +197,11 @@ class Database:
 
 
 class Syncs:
-    """Syncs of one write-ahead log; safe from any thread. One sync serves all that committed before it began.
+    """Syncs of one write-ahead log; safe from any thread. One sync serves all commits that were made before it began.
 
     By default, SQLite waits for the disk inside each commit, one commit after the other. With ``synchronous=NORMAL``,
     SQLite syncs only when it copies its write-ahead log into the database or begins that log again. This class syncs
-    the log instead, outside of the database's lock; a commit survives a loss of power once :meth:`wait` has returned.
+    the log instead, outside of the database's lock; a commit survives a loss of power when :meth:`wait` has returned.
 
     Parameters
     ----------

@@ -58,8 +58,8 @@ def sqlite_errors() -> Iterator[None]:
 def open_database(path: Path) -> tuple[sqlite3.Connection, Marks]:
     """Return the database, opened and upgraded, and its high-water marks; make a new one if no older file exists.
 
-    Raises StoreDamaged if it has lost its tables or documents, StoreTooNew, or StoreUnavailable if it cannot be
-    written. ``damage`` of the marks lists the models that have lost something.
+    Raises StoreDamaged if the database has lost tables or documents, StoreTooNew, or StoreUnavailable if it cannot be
+    written. The attribute ``damage`` of the marks lists the models of which records are lost.
     """
     with sqlite_errors():
         marks = _check_file(path)
@@ -94,10 +94,10 @@ def compare_marks(db: sqlite3.Connection, path: Path) -> Marks:
 
 
 def _compare(db: sqlite3.Connection, path: Path, marks: Marks) -> dict[bytes, int]:
-    """Compare a database, still unchanged, with its marks; return each model's newest record; raises StoreDamaged.
+    """Compare an untouched database with its marks; return each model's newest record; raises StoreDamaged.
 
-    Once the database is in use, SQLite overwrites what follows a damaged frame of the write-ahead log, so the files are
-    copied first if data are lost, or may be.
+    If data are lost, or may be, the files are copied first, because SQLite later overwrites all that follows a damaged
+    frame of the write-ahead log.
     """
     found = walk(write_ahead_log(path))
     try:
@@ -172,8 +172,8 @@ def _newest_epoch(db: sqlite3.Connection) -> int:
 def open_for_reading(path: Path) -> sqlite3.Connection:
     """Open a database for reading, with the commits in its write-ahead log; raises StoreUnavailable.
 
-    In exclusive mode SQLite needs no shared-memory file next to the log, for which a full disk has no space. On a
-    read-only disk, the shared-memory file may exist already, or there may be no log.
+    In exclusive mode SQLite needs no shared-memory file next to the log, for which a full disk has no space. A
+    read-only disk permits two other ways: with a shared-memory file that exists already, or without a log.
     """
     ways: list[Callable[[Path], sqlite3.Connection]] = [_alone, _read_only]
     if not _size(_beside(path, "-wal")):

@@ -1,12 +1,12 @@
 """High-water marks of the embedded store: a file next to the database that tells which records were acknowledged.
 
 The marks name the newest acknowledged record of each model, and acknowledged deletions and changes of documents. If the
-database lacks an acknowledged record, deletion or change, the database has lost data. A mark is written once its record
-is on the disk, and never before. Updates do not sync the marks, so that each waits for the disk only once: a crash of
-the process loses no mark, and a loss of power loses the marks of the last seconds.
+database lacks an acknowledged record, deletion or change, the database has lost data. A mark is written after its
+record is on the disk, and never before. Updates do not sync the marks, so that each update waits for the disk only
+once. Therefore a crash of the process loses no mark, but a loss of power loses the marks of the last seconds.
 
 The file is a sequence of slots of 128 bytes, each with a checksum. The first slot has the id of the machine's boot in
-which the file was made; until the next boot, everything that was acknowledged has its mark.
+which the file was made. Until the next boot, everything that was acknowledged has its mark.
 """
 
 from __future__ import annotations
@@ -192,13 +192,13 @@ class Marks:
         return new
 
     def adopt(self, heads: Mapping[bytes, int]) -> None:
-        """Raise the marks to these newest records, which are on the disk; a mark that says "lost" still says so."""
+        """Raise the marks to these newest records, which are on the disk; a mark that says "lost" keeps saying so."""
         rows, found = self._compared_with(heads)
         for name in {*rows["name"][found > rows["sequence"]].tolist()} | (heads.keys() - self._places.keys()):
             self._set(name, (self._get(name) or Mark(Kind.STORED))._replace(sequence=heads[name]))
 
     def _compared_with(self, heads: Mapping[bytes, int]) -> tuple[Slots, npt.NDArray[np.int64]]:
-        """Return the rows of the marks, and for each row the newest record in the database, -1 for none."""
+        """Return the rows of the marks, and for each row its model's newest record in the database, or -1."""
         rows = self._rows()
         return rows, np.array([heads.get(name, -1) for name in rows["name"].tolist()])
 
@@ -373,7 +373,7 @@ def new_marks(database: Path) -> Marks:
 
 
 def _compared(mark: Mark, head: int | None, epoch: int) -> Kind | None:
-    """Return the new kind of a model's mark if the database has records up to ``head``; None to drop the mark."""
+    """Return the new kind of a model's mark, or None to drop it; ``head`` is the newest record in the database."""
     if mark.kind in (Kind.DELETED, Kind.RETURNED):
         is_back = head is not None and (mark.kind is Kind.RETURNED or mark.epoch > epoch)
         return Kind.RETURNED if is_back else None

@@ -28,7 +28,7 @@ def is_sealed(model: str, row: list[Any]) -> bool:
 
 
 def damaged(sequence: object) -> SnapshotInfo:
-    """Return the description of a damaged snapshot; its record is 0 if the number itself is damaged."""
+    """Return the description of a damaged snapshot; its record number is 0 if this number is damaged, too."""
     number = str(sequence)
     return SnapshotInfo(int(number) if number.isdecimal() else 0, 0, 0.0, 0, is_damaged=True)
 

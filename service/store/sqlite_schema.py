@@ -128,8 +128,8 @@ def shows_requests(db: sqlite3.Connection, model: str) -> bool:
 def mend_requests(db: sqlite3.Connection) -> bool:
     """Rebuild the indexes of the requests table, inside a transaction, unless a row of the table is damaged.
 
-    If a row is damaged, the old index stays, as it still finds that row's request. Returns whether the indexes were
-    rebuilt.
+    If a row is damaged, the old index stays, because it still finds that row's request. Returns whether the indexes
+    were rebuilt.
     """
     rows = db.execute("SELECT model, key, sequence, body, seal FROM requests NOT INDEXED")
     if not all(sealed == request_seal(*row) for *row, sealed in rows):

@@ -35,7 +35,7 @@ Sums = tuple[int, int]
 class Walk:
     """Counts of a log: valid ``frames`` before the first damaged one, and whole transactions ``behind`` that frame.
 
-    Behind a damaged header one transaction is counted, if the log has any frame.
+    If the header of a log with frames is damaged, ``behind`` is 1.
     """
 
     frames: int = 0
@@ -114,6 +114,6 @@ def _sums(words: Words) -> list[Sums]:
 
 
 def _chained(before: Sums, added: Sums, pairs: int) -> Sums:
-    """Return the two checksums after a block of ``pairs``, from the checksums before the block and its additions."""
+    """Return the two checksums after a block of ``pairs``, from those before the block and what it adds to them."""
     (s, t), (a, b, c) = before, _powers(pairs)[-1]
     return (a * s + b * t + added[0]) % 2**32, (b * s + c * t + added[1]) % 2**32

@@ -36,7 +36,7 @@ def is_address(host: str) -> bool:
 
 
 def check_address(text: str) -> None:
-    """Raise Refused unless an address is public; for an IPv6 address that embeds an IPv4 address, check the latter."""
+    """Raise Refused unless an address is public; if an IPv6 address embeds an IPv4 address, check the embedded one."""
     address = _inside(ip_address(text))
     is_plain = address.is_global and not (address.is_multicast or address.is_reserved or address.is_private)
     if not is_plain or _is_tunnel(address) or any(address in network for network in _SPECIAL):

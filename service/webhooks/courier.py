@@ -127,7 +127,7 @@ class Courier:
         self._forget(address)
 
     def _read(self, address: Address) -> Message | None:
-        """Read a waiting message from the store; None if it is deleted, or damaged, in which case it is dropped."""
+        """Read a waiting message from the store; None if it is deleted or damaged; a damaged message is dropped."""
         try:
             if (data := self._source.store.document(address.waiting)) is not None:
                 return Message.decode(data)
@@ -138,7 +138,10 @@ class Courier:
         return None
 
     def _try(self, address: Address, message: Message) -> bool:
-        """Try to deliver a message; return whether this succeeded; a failure without status 410 delays all messages."""
+        """Try to deliver a message, and return whether it was delivered.
+
+        A failure delays all messages of the webhook, unless the receiver answers with status 410.
+        """
         with self._changed:
             self._waiting[address] = attempt = self._waiting.get(address, 0) + 1
         self.last, patience = self._sent(address, message)

@@ -49,7 +49,7 @@ class Connection:
         )
 
     def post(self, headers: dict[str, str], body: bytes, seconds: float) -> tuple[int, float]:
-        """Send a body to the receiver; return the answer's status, and the seconds that it asks to wait (Retry-After).
+        """Send a body to the receiver; return the answer's status, and the seconds to wait by its header Retry-After.
 
         If the answer's body is long or slow, the connection is closed before the whole body is read.
 

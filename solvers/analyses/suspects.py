@@ -233,8 +233,7 @@ def _is_worth_its_cost(view: View, before: SuspectedLabels | None) -> bool:
 
     A ranking that begins from an earlier one is always worth its cost, because most of the cost arises only once.
     """
-    n, pairs = view.model.n_window_, getattr(view.window, "pairs", {})
-    free = [pairs[two].n_free for two in view.both_there] if pairs else [view.state.n_free]
+    n, free = view.model.n_window_, [view.window.problems[two].n_free for two in view.both_there]
     is_live = before is not None and not view.shares_costs and view.robustness is None
     return min(free) > 0 and (n <= SMALL or max(free) <= MOST_FREE * n or is_live)
 

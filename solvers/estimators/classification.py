@@ -5,9 +5,8 @@ from __future__ import annotations
 import os
 from collections import Counter
 from collections.abc import Iterable, Mapping
-from dataclasses import replace
 from itertools import combinations
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -27,9 +26,8 @@ from livesvm.solvers.models.class_labels import (
     several_labels,
     targets_of,
 )
-from livesvm.solvers.models.class_window import ClassWindow
-from livesvm.solvers.models.keyed_window import ExampleUpdate
 from livesvm.solvers.models.pairs_predictor import scores, winners
+from livesvm.solvers.models.path_problem import ExampleUpdate
 from livesvm.solvers.models.record import Record
 from livesvm.solvers.models.repeats import OnRepeat
 from livesvm.solvers.models.report import UpdateReport
@@ -182,15 +180,10 @@ class LiveSVC(WithPaths):
         if not self._has_several():
             return self.certificate()
         a, b = sorted((labels.index(first), labels.index(second)))
-        return self._of_classes.certificate_of((a, b))
-
-    @property
-    def _of_classes(self) -> ClassWindow:
-        """The window of a model with more than two classes."""
-        return cast(ClassWindow, self._window)
+        return self._window.pairs[a, b].certificate()
 
     def _has_several(self) -> bool:
-        return isinstance(vars(self).get("_window"), ClassWindow)
+        return "_window" in vars(self) and self._window.shared is not None
 
     @property
     def support_(self) -> NDArray[np.int32]:
@@ -230,7 +223,7 @@ class LiveSVC(WithPaths):
         With ``alone`` the window of this model holds only the examples of the two classes. Otherwise the window holds
         all examples, and those of other classes have no weight.
         """
-        window, arrays = self._of_classes, dict(arrays)
+        window, arrays = self._window, dict(arrays)
         y = window.y.astype(np.int64)
         is_here = np.isin(y, two)
         beta, segments = np.zeros(y.size), np.zeros(y.size, np.int64)
@@ -366,10 +359,14 @@ class LiveSVC(WithPaths):
 
     def _set_classes(self, known: NDArray[Any]) -> None:
         window = vars(self).get("_window")
-        if isinstance(window, Window) and known.size > 2:
-            self._window = cast(Any, self._widened(window, places_of(self.classes_, known), known.size))
-        elif isinstance(window, ClassWindow) and window.n_classes != known.size:
-            window.rename(places_of(self.classes_, known), known.size)
+        if window is not None and known.size > 2:
+            if self.robust_ is not None:
+                raise InvalidInput(
+                    "a robust model is of two classes; make it convex first, by theta = 1", field="robust"
+                )
+            if window.n_classes != known.size:
+                window.threads = self._threads()
+                window.rename(places_of(self.classes_, known), known.size)
         elif window is not None and self._mirrors(known):
             window.flip_signs()  # the class that was alone, and so positive, is now the negative one
         self.classes_ = known
@@ -379,38 +376,12 @@ class LiveSVC(WithPaths):
         before = vars(self).get("classes_", known)
         return bool(before.size == 1 and known.size == 2 and known[0] == before[0])
 
-    def _widened(self, window: Window, places: Ints, n_classes: int) -> ClassWindow:
-        """Return a window of ``n_classes`` classes with the examples of ``window``, which has at most two classes."""
-        if self.robust_ is not None:
-            raise InvalidInput("a robust model is of two classes; make it convex first, by theta = 1", field="robust")
-        arrays, own = window.to_arrays(), self.classes_.size - 1
-        y = np.where(arrays["y"] > 0, own, 0)
-        arrays |= {"y": y.astype(np.float64), "intercept": np.array([arrays["intercept"]])}
-        out = self._class_window(window.state.kernel.gamma, 2, window.state.kernel.center)
-        if own == 0:  # one class, which counts as the second of two if its targets are 1
-            arrays["y"] = np.ones(y.size)
-        costs = validation.cost(self.C_) * arrays["sample_weight"] * self._class_weights(window.y)
-        out.restore(arrays, hinge(np.ones(y.size), costs), 0.0)
-        if own == 0:
-            out.forget_classes(np.array([1]))
-        out.rename(places, n_classes)
-        out.begin()  # what the update that brings the classes goes on with
-        return out
-
     # -- what the engine is given --------------------------------------------------------------------------------------
 
-    def _class_window(self, gamma: float, n_classes: int, center: Floats | None) -> ClassWindow:
-        return ClassWindow(
-            replace(self._window_kernel(gamma), center=center),
-            n_classes,
-            intercept=bool(self.fit_intercept),
-            cache_bytes=self._cache_bytes(),
-            threads=self._threads(),
-        )
-
-    def _window_with(self, gamma: float, center: Floats | None = None) -> Any:
-        n = vars(self).get("classes_", np.empty(0)).size
-        return self._class_window(gamma, n, center) if n > 2 else super()._window_with(gamma, center)
+    def _window_with(self, gamma: float, center: Floats | None = None) -> Window:
+        window = super()._window_with(gamma, center)
+        window.threads = self._threads() if window.pairs else None
+        return window
 
     def _threads(self) -> int | None:
         if self.n_jobs is None:

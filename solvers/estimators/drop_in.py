@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from livesvm.solvers.models.changing import ChangingEstimator
-from livesvm.solvers.models.keyed_window import ExampleUpdate
+from livesvm.solvers.models.path_problem import ExampleUpdate
 from livesvm.solvers.models.report import UpdateReport
 from livesvm.solvers.models.warnings import LARGE_GAP, gap_message
 
@@ -61,7 +61,7 @@ class DropIn(ChangingEstimator):
         return out
 
     def _weights(self) -> Any:
-        return self.dual_coef_ @ self._learnt.state.kernel.centered(self.support_vectors_)
+        return self.dual_coef_ @ self._learnt.kernel.centered(self.support_vectors_)
 
     def _like_window(self, values: Any) -> Any:
         """Return an array (m, n) as scikit-learn's attributes have it: as a csr_array if the window is sparse."""

@@ -17,7 +17,7 @@ from livesvm.solvers.errors import InvalidInput
 from livesvm.solvers.estimators.thresholds import WithThresholds
 from livesvm.solvers.models.base import LiveEstimator, keep
 from livesvm.solvers.models.changing import ChangingEstimator
-from livesvm.solvers.models.keyed_window import ExampleUpdate
+from livesvm.solvers.models.path_problem import ExampleUpdate
 from livesvm.solvers.models.report import UpdateReport
 from livesvm.solvers.models.warnings import ModelWarning
 from livesvm.solvers.models.window import Window
@@ -354,7 +354,7 @@ class LivePUClassifier(WithThresholds, ChangingEstimator):
 
     def _find_open(self, window: Window, rows: Features, y: Floats, weights: Floats) -> None:
         """Estimate the prior and choose lam, each only if it is to be determined automatically and has no value yet."""
-        kernel, X = numbered(window.state.kernel, rows)
+        kernel, X = numbered(window.kernel, rows)
         if not is_open(self.prior):
             self.prior_estimate_ = None
         elif self.prior_estimate_ is None:
@@ -377,7 +377,7 @@ class LivePUClassifier(WithThresholds, ChangingEstimator):
 
     def _folds(self) -> Folds:
         window = self._window
-        kernel, X = numbered(window.state.kernel, window.X)
+        kernel, X = numbered(window.kernel, window.X)
         return Folds(kernel, X, window.y, window.weights)
 
     def _settle(self, parameters: dict[str, Any]) -> None:

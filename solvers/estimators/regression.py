@@ -17,7 +17,7 @@ from livesvm.solvers.estimators.paths import WithPaths
 from livesvm.solvers.models import target_scale
 from livesvm.solvers.models.base import keep
 from livesvm.solvers.models.change import Change
-from livesvm.solvers.models.keyed_window import ExampleUpdate
+from livesvm.solvers.models.path_problem import ExampleUpdate
 from livesvm.solvers.models.predictor import Predictor
 from livesvm.solvers.models.record import Record
 from livesvm.solvers.models.report import UpdateReport

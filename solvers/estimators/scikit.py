@@ -200,13 +200,13 @@ class IncrementalSVC(SelfTuning, _Classifier, _Estimator, DropIn, Probabilities,
         return self._class_weights(targets)
 
     def _iterations(self, events: int) -> Any:
-        several = self._of_classes.last_events if self._has_several() else (events,)
+        several = self._window.last_events if self._has_several() else (events,)
         return np.array([max(1, count) for count in several], np.int32)
 
     def _weights(self) -> Any:
         if not self._has_several():
             return super()._weights()
-        window = self._of_classes
+        window = self._window
         return -(window.beta @ window.kernel.centered(as_scipy(window.X)))
 
 

@@ -92,7 +92,7 @@ def _filled(machine: Any, model: Any, *, has_names: bool) -> Any:
         X, dual, counts = _of_landmarks(model, model.feature_scale_)
         support = np.arange(len(X), dtype=np.int32)
     else:
-        X = model._learnt.state.kernel.centered(like(model._learnt.X, False))
+        X = model._learnt.kernel.centered(like(model._learnt.X, False))
         support, dual, counts = model.support_, model.dual_coef_, model.n_support_
     dual = dual.toarray() if hasattr(dual, "toarray") else dual
     if support.size == 0:  # a constant: libsvm needs a support vector

@@ -6,8 +6,8 @@ import numpy as np
 
 from livesvm.solvers.kernels.kernel import Kernel
 from livesvm.solvers.kernels.nystroem import ProjectedKernel
-from livesvm.solvers.kernels.shared import ByNumber
 from livesvm.solvers.linalg.products import add_products, weigh
+from livesvm.solvers.problem.shared import ByNumber
 from livesvm.solvers.problem.state import PathState
 from livesvm.solvers.runtime.types import Floats, Ints
 from livesvm.solvers.sparse import SparseRows, dense

@@ -11,6 +11,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
+from operator import attrgetter
 from types import MappingProxyType
 from typing import Any, Self
 
@@ -37,7 +38,7 @@ from livesvm.solvers.models.change import (
 )
 from livesvm.solvers.models.feature_scale import FeatureScale
 from livesvm.solvers.models.fitted import Fitted
-from livesvm.solvers.models.keyed_window import ExampleUpdate
+from livesvm.solvers.models.path_problem import ExampleUpdate, PathProblem
 from livesvm.solvers.models.record import Record
 from livesvm.solvers.models.repeats import OnRepeat
 from livesvm.solvers.models.report import UpdateReport
@@ -59,6 +60,7 @@ from livesvm.solvers.validation import Key
 KERNEL_PARAMETERS = ("kernel", "gamma", "degree", "coef0", "fit_intercept", "scale", "columns", "components")
 
 
+N_FREE = attrgetter("n_free")
 MANY, AT_FIRST = 2000, 300  #: with so many first examples an open number of components begins with this one
 
 
@@ -517,7 +519,7 @@ class LiveEstimator(Fitted):
             if checked is None and add is not None:
                 change = change._replace(X=self._scaled(came))
             if self.cache_mb != window.cache_mb:
-                window.state.allow(self._cache_bytes())
+                window.allow(self._cache_bytes())
                 window.cache_mb = self.cache_mb
             every_example |= bool(self._reset_parameters())
         m, total = len(change.y), self._total_per_weight()
@@ -547,8 +549,8 @@ class LiveEstimator(Fitted):
         try:
             trace = window.update(change, total, self._terms(robust, C) if robust else None)
         except NotOptimal as error:
-            size = float(scaling.diagonal(window.state.kernel, change.X).max(initial=0.0))
-            raise NotOptimal(f"{error}{scaling.advice(window.state.examples, change.losses, size)}") from error
+            size = float(scaling.diagonal(window.store.kernel, change.X).max(initial=0.0))
+            raise NotOptimal(f"{error}{scaling.advice(window.largest.state.examples, change.losses, size)}") from error
         if C is not None:
             self._fix({"C": C})
             self.C = C
@@ -693,7 +695,7 @@ class LiveEstimator(Fitted):
 
     def _check_scale(self, window: Window, rows: Features, weights: Floats, heaviest: float, C: float | None) -> None:
         """Raise InvalidInput if an update's numbers do not fit double precision."""
-        kernel, n, cost = window.state.kernel, len(window.keys) + rows.shape[0], self._unit_cost(C)
+        kernel, n, cost = window.store.kernel, len(window.keys) + rows.shape[0], self._unit_cost(C)
         size = 1.0 if kernel.is_of_distances else float(scaling.diagonal(kernel, rows).max(initial=0.0))
         most = window.room
         if n <= most.n and size <= most.kernel and cost <= most.C and heaviest <= most.weight:
@@ -707,7 +709,7 @@ class LiveEstimator(Fitted):
     def _examples(self, add: Batch | None, window: Window | None) -> tuple[Features, Floats]:
         """Check new examples, and return their features (m, d) and targets (m,); raises InvalidInput."""
         if add is None:
-            width = window.state.n_features if window else 0
+            width = window.store.n_features if window else 0
             is_sparse = window is not None and window.is_sparse
             return SparseRows.empty(0, width) if is_sparse else np.empty((0, width)), np.empty(0)
         X, y = add.X, add.y
@@ -827,7 +829,7 @@ class LiveEstimator(Fitted):
         """Replace the model's window by ``window``, which was solved with the present parameters."""
         self._window = window
         self._made_of = {name: getattr(self, name) for name in (*KERNEL_PARAMETERS, *self._loss_parameters)}
-        self.gamma_ = window.state.kernel.gamma
+        self.gamma_ = window.kernel.gamma
 
     def _check_fitted(self) -> None:
         """Raise scikit-learn's NotFittedError before the first examples, InvalidInput if parameters were set since."""
@@ -857,7 +859,7 @@ class LiveEstimator(Fitted):
     def _report(
         self, trace: Trace, added: Sequence[Key], removed: Sequence[Key], changed: int, seconds: float
     ) -> UpdateReport:
-        state = self._window.state
+        problems = self._window.problems.values()
         return UpdateReport(
             added=tuple(added),
             removed=tuple(removed),
@@ -865,8 +867,8 @@ class LiveEstimator(Fitted):
             events=trace.events,
             seconds=seconds,
             n=len(self._window.keys),
-            n_free=state.n_free,
-            n_bound=state.n_bound_supports(),
+            n_bound=sum(map(PathProblem.n_bound_supports, problems)),
+            n_free=sum(map(N_FREE, problems)),
             max_violation=trace.max_violation,
             relative_gap=trace.relative_gap,
             rounds=trace.rounds,
@@ -913,7 +915,8 @@ class LiveEstimator(Fitted):
 
     def _window_with(self, gamma: float, center: Floats | None = None) -> Window:
         kernel = replace(self._window_kernel(gamma), center=center)
-        return Window(kernel, intercept=bool(self.fit_intercept), cache_bytes=self._cache_bytes())
+        n = max(2, len(vars(self).get("classes_", ())))
+        return Window(kernel, n, intercept=bool(self.fit_intercept), cache_bytes=self._cache_bytes())
 
     def _cache_bytes(self) -> int:
         return int(validation.positive(self.cache_mb, "cache_mb") * 2**20)
@@ -1000,7 +1003,7 @@ class LiveEstimator(Fitted):
 
         Predictions and certificates need neither.
         """
-        self._learnt.state.prepare()
+        self._learnt.prepare()
 
     def cool(self) -> None:
         """Free memory that the next update fills again: kernel rows, their factor, work, and space for more examples.

@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from livesvm.solvers import validation
 from livesvm.solvers.errors import InvalidInput, InvalidType
-from livesvm.solvers.models.keyed_window import ExampleUpdate
+from livesvm.solvers.models.path_problem import ExampleUpdate
 from livesvm.solvers.models.repeats import OnRepeat, admitted, checked
 from livesvm.solvers.models.window import Window
 from livesvm.solvers.robust.ramp_losses import WITHIN

@@ -74,7 +74,8 @@ class Fitted:
 
     def _frozen(self) -> Predictor:
         """Return a frozen predictor, which expects rows that have been checked."""
-        predictor, scale = self._learnt.predictor(), self.feature_scale_
+        predictor: Predictor = self._learnt.predictor()
+        scale = self.feature_scale_
         if isinstance(predictor.kernel, FunctionKernel):
             predictor = replace(predictor, kernel=predictor.kernel.frozen(predictor.support))
         if predictor.kernel.is_projected:
@@ -131,7 +132,7 @@ class Fitted:
         Rounded values of a given matrix, or of a function, may have eigenvalues a little below 0. The model is then the
         exact solution for the raised kernel matrix.
         """
-        held = self._learnt.state.kernel.held
+        held = self._learnt.kernel.held
         return 0.0 if held is None else held.raised
 
     # -- the window ----------------------------------------------------------------------------------------------------
@@ -165,7 +166,7 @@ class Fitted:
     def _as_given(self, rows: Features) -> Any:
         """Return rows in the form in which users give them."""
         window: Window | None = vars(self).get("_window")
-        kernel = None if window is None else window.state.kernel
+        kernel = None if window is None else window.kernel
         return kernel.given(rows) if isinstance(kernel, FunctionKernel) else as_scipy(rows)
 
     @property

@@ -93,7 +93,7 @@ class View:
     @property
     def pairs(self) -> list[Two]:
         """The pairs of class numbers if there are more than two classes; else an empty list."""
-        return list(getattr(self.model._window, "pairs", ()))
+        return list(self.model._window.pairs)
 
     def of_pair(self, two: Two, arrays: Mapping[str, Any] | None = None, *, alone: bool = False) -> LiveEstimator:
         """Return a private model of one pair with the whole window, in which examples of other classes have no weight.
@@ -113,8 +113,8 @@ class View:
     @property
     def both_there(self) -> list[Two]:
         """The pairs of classes in which each class has examples."""
-        there = set(self.window.y.tolist()) if self.pairs else set()
-        return [two for two in self.pairs if there.issuperset(two)]
+        there = set(places_of(self, self.window.y).tolist())
+        return [two for two in self.window.problems if there.issuperset(two)]
 
     @property
     def class_weights(self) -> dict[Any, float]:
@@ -125,15 +125,15 @@ class View:
     def copy(self, **parameters: Any) -> View:
         """Return a private copy of the model with the given ``parameters``, which must not change its losses."""
         model, window = self.model, self.model._learnt
-        own, is_one = model._decided() | parameters, type(window) is Window
-        arrays = model.to_warm_arrays() if is_one else model.to_arrays()
+        own, arrays = model._decided() | parameters, model.to_warm_arrays()
         scale = model.feature_scale_
         if scale is not None and scale.columns is not None:
             arrays["encoding"] = getattr(scale, "scale", scale)  # never changed, so it need not be taken apart
             arrays["encoded"] = window.X  # to encode a window takes as long as to copy everything else
         copied = type(model).from_arrays(own, arrays)
-        if is_one and window.state.is_prepared and type(window.kernel) is Kernel and window.kernel.gram is None:
-            copied._window.state = compact_copy(window.state, window.slots)  # its kernel rows are not computed again
+        is_copied = not window.pairs and type(window.kernel) is Kernel and window.kernel.gram is None
+        if is_copied and window.state.is_prepared:
+            copied._window.stand_on(compact_copy(window.state, window.slots))  # kernel rows are not computed again
         copied.keeps_record = False
         return View(copied, self)
 

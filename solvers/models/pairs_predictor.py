@@ -6,7 +6,7 @@ The decision of a pair is positive for its first class, as in libsvm and in ``SV
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from itertools import combinations
 from typing import Any
 
@@ -16,7 +16,7 @@ from numpy.typing import ArrayLike
 from livesvm.solvers.certificate import Certificate
 from livesvm.solvers.kernels.kernel import Kernel, times
 from livesvm.solvers.models.feature_scale import FeatureScale
-from livesvm.solvers.models.predictor import Gate, blocks, checked_rows, kernel_values, read
+from livesvm.solvers.models.predictor import Gate, ReadsRows, blocks, kernel_values
 from livesvm.solvers.runtime.types import Floats, Ints
 from livesvm.solvers.sparse import Features, SparseRows
 from livesvm.solvers.tables.encoding import TableEncoding
@@ -62,7 +62,7 @@ def summary(pairs: Mapping[Two, Certificate], n: int) -> PairsCertificate:
 
 
 @dataclass(frozen=True)
-class PairsPredictor:
+class PairsPredictor(ReadsRows):
     """Decision functions of all pairs at one moment; immutable, safe to share between threads."""
 
     kernel: Kernel
@@ -81,17 +81,6 @@ class PairsPredictor:
     def n_support(self) -> int:
         """Number of examples that are a support vector of some pair."""
         return len(self.support) if isinstance(self.support, SparseRows) else int(self.support.shape[1])
-
-    def validate(self, X: ArrayLike | SparseRows) -> Features:
-        """Return ``X`` as finite float64 rows (m, d) or raise InvalidInput naming the row and column."""
-        if self.scale is not None and self.scale.columns is not None:
-            return self.scale.read(X)
-        return checked_rows(X, self.n_features, self.gate, is_given=self.kernel.gram is not None)
-
-    def decision_function(self, X: ArrayLike | SparseRows) -> Floats:
-        """Return the decisions of all pairs for ``X`` (m, d), as (m, n_pairs); positive for the first class."""
-        kernel, rows = read(self, X)
-        return (self if kernel is self.kernel else replace(self, kernel=kernel)).decide(rows)
 
     def decide(self, rows: Features | list[Any]) -> Floats:
         """Return the decisions of all pairs for rows (m, d) that are checked, as (m, n_pairs)."""

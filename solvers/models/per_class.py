@@ -8,11 +8,11 @@ from typing import NamedTuple
 import numpy as np
 
 from livesvm.solvers.homotopy.edit import ClassBatch
-from livesvm.solvers.kernels.shared import SharedFeatures
-from livesvm.solvers.models.keyed_window import ExampleUpdate
-from livesvm.solvers.models.pair import NO_EXAMPLES, PairChange, PairsWork
+from livesvm.solvers.homotopy.run import NO_EXAMPLES
 from livesvm.solvers.models.pairs_predictor import Two
+from livesvm.solvers.models.path_problem import ExampleUpdate, PairsWork, ProblemChange
 from livesvm.solvers.problem.piecewise_linear import Losses, hinge
+from livesvm.solvers.problem.shared import SharedFeatures
 from livesvm.solvers.runtime.entry_point import kind_of
 from livesvm.solvers.runtime.types import Floats, Ints
 
@@ -75,7 +75,7 @@ class Parts:
         moving = np.diff(self.come.start + self.leave.start).tolist()
         return PairsWork(batch, kind_of(batch), np.diff(self.come.start).tolist(), moving)
 
-    def of(self, two: Two) -> PairChange:
+    def of(self, two: Two) -> ProblemChange:
         """Return the change that the update makes to one pair of classes."""
         leave = [self.leave.of(c)[0] for c in two]
         come = [(*self.come.of(c), sign) for c, sign in zip(two, (-1.0, 1.0), strict=True)]
@@ -88,7 +88,7 @@ class Parts:
                 leave.append(number)
             elif new in two:
                 come.append((number, cost, sign))
-        return PairChange(np.concatenate(leave), *_joined(come), *_joined(stay))
+        return ProblemChange(np.concatenate(leave), *_joined(come), *_joined(stay))
 
 
 def _joined(groups: list[tuple[Ints, Floats, float]]) -> tuple[Ints, Losses]:

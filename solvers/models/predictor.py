@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 from operator import attrgetter
-from typing import Any, Protocol
+from typing import Any, cast
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -25,8 +25,43 @@ _BLOCK = 1024  # rows of X whose kernel values are held at once
 _LEAST = 16  # least rows at once, however many products each takes: fewer would not make a matrix product
 
 
+class ReadsRows:
+    """What frozen models have in common, whether they have one decision function or one for every pair of classes."""
+
+    kernel: Kernel
+    support: Features
+    n_features: int | None
+    scale: FeatureScale | TableEncoding | None
+    gate: Gate | None
+
+    @taking_rows(
+        "ndarray or SparseRows, shape (m, d)\n    Finite float64 rows.",
+        """
+        InvalidInput
+            Names the row and column; of a data frame also where its columns are not those that the model knows.
+        """,
+    )
+    def validate(self, X: ArrayLike | SparseRows) -> Features:
+        """Check rows and return them."""
+        if self.scale is not None and self.scale.columns is not None:
+            return self.scale.read(X)
+        return checked_rows(X, self.n_features, self.gate, is_given=self.kernel.gram is not None)
+
+    @taking_rows(
+        "ndarray, shape (m,), or of several classes (m, n_pairs)\n    f(x); of a pair positive for its first class.",
+        """
+        InvalidInput
+            Names the row and column.
+        """,
+    )
+    def decision_function(self, X: ArrayLike | SparseRows) -> Floats:
+        """Return f(x)."""
+        (kernel, rows), own = read(self, X), cast("Predictor", self)
+        return (own if kernel is own.kernel else replace(own, kernel=kernel)).decide(rows)
+
+
 @dataclass(frozen=True)
-class Predictor:
+class Predictor(ReadsRows):
     """Decision function of a model at one moment; immutable, safe to share between threads.
 
     Attributes
@@ -63,31 +98,6 @@ class Predictor:
     target_scale: str = "none"
 
     n_support = property(attrgetter("coefficients.size"), doc="Number of support vectors.")
-
-    @taking_rows(
-        "ndarray or SparseRows, shape (m, d)\n    Finite float64 rows.",
-        """
-        InvalidInput
-            Names the row and column; of a data frame also where its columns are not those that the model knows.
-        """,
-    )
-    def validate(self, X: ArrayLike | SparseRows) -> Features:
-        """Check rows and return them."""
-        if self.scale is not None and self.scale.columns is not None:
-            return self.scale.read(X)
-        return checked_rows(X, self.n_features, self.gate, is_given=self.kernel.gram is not None)
-
-    @taking_rows(
-        "ndarray, shape (m,)\n    f(x).",
-        """
-        InvalidInput
-            Names the row and column.
-        """,
-    )
-    def decision_function(self, X: ArrayLike | SparseRows) -> Floats:
-        """Return f(x)."""
-        kernel, rows = read(self, X)
-        return (self if kernel is self.kernel else replace(self, kernel=kernel)).decide(rows)
 
     def decide(self, rows: Features | list[Any]) -> Floats:
         """Return f(x) of rows that are checked.
@@ -136,19 +146,7 @@ def checked_rows(X: Any, width: int | None, gate: Gate | None, *, is_given: bool
     return rows
 
 
-class _Reads(Protocol):
-    """A predictor that reads rows: it has one decision function, or one for every pair of classes."""
-
-    @property
-    def kernel(self) -> Kernel: ...
-
-    @property
-    def support(self) -> Features: ...
-
-    def validate(self, X: Any) -> Features: ...
-
-
-def read(predictor: _Reads, X: Any) -> tuple[Kernel, Features]:
+def read(predictor: ReadsRows, X: Any) -> tuple[Kernel, Features]:
     """Return the kernel and the checked rows; for objects, a kernel that knows these objects, and their numbers.
 
     Raises
@@ -161,7 +159,7 @@ def read(predictor: _Reads, X: Any) -> tuple[Kernel, Features]:
     return kernel.only(predictor.support, objects_for(X, kernel.objects) or ())
 
 
-def rows_of(predictor: _Reads, X: Any) -> Any:
+def rows_of(predictor: ReadsRows, X: Any) -> Any:
     """Check rows and return them as :func:`read` takes them: features, or a list of objects; raises InvalidInput."""
     kernel = predictor.kernel
     if isinstance(kernel, FunctionKernel) and kernel.objects is not None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from operator import attrgetter
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -37,8 +38,7 @@ def warnings_of(window: Any, scale: str) -> list[ModelWarning]:
 
 def _of_sizes(window: Any) -> list[ModelWarning]:
     """Return a warning if most examples of a window are on the margin, which makes updates slow."""
-    states = [pair.state for pair in window.pairs.values()] if hasattr(window, "pairs") else [window.state]
-    n, n_free = (sum(sizes) for sizes in zip(*((state.n, state.n_free) for state in states), strict=True))
+    n, n_free = (sum(map(attrgetter(what), window.problems.values())) for what in ("state.n", "n_free"))
     if n < MANY or n_free <= MOST_FREE * n:
         return []
     reason = f"{n_free} of {n} examples are on the margin: an update takes about as long as training from nothing"
@@ -58,7 +58,7 @@ def gap_message(gap: float) -> str:
 
 def _of_scale(window: Any, scale: str) -> list[ModelWarning]:
     """Return warnings about the scale of a window's features."""
-    kernel, keys = window.state.kernel, list(window.keys)
+    kernel, keys = window.kernel, list(window.keys)
     if kernel.gram is not None or kernel.name == "linear" or len(keys) < 3:
         return []
     X = window.X

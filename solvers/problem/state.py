@@ -106,7 +106,8 @@ def empty_motion(c: int) -> Motion:
     return Motion(*aligned(len(Motion._fields), c, make=np.zeros))
 
 
-def _resized(a: NDArray[Any], capacity: int, fill: float = 0) -> NDArray[Any]:
+def resized(a: NDArray[Any], capacity: int, fill: float = 0) -> NDArray[Any]:
+    """Return an array by slot with ``capacity`` slots, of which new ones hold ``fill``."""
     new = aligned(capacity, *a.shape[1:]).view(a.dtype)
     new[: a.shape[0]] = a[:capacity]
     new[a.shape[0] :] = fill
@@ -118,20 +119,118 @@ def capacity_for(n: int) -> int:
     return padded(64 + n * 5 // 4)
 
 
-class PathState:
+class FeatureTable:
+    """Features of examples by slot, and the kernel between them."""
+
+    def __init__(self, kernel: Kernel) -> None:
+        self.kernel = kernel
+        self.capacity = 0  #: number of slots
+        self.n_slots = 0  #: slots 0 to n_slots - 1 are or were in use
+        self.vacant: list[int] = []
+        self.XT: Features = NOTHING  #: (d, capacity) features; of sparse examples capacity rows
+        self.n_features, self.is_sparse = 0, False  #: whether only nonzero features are held
+
+    @property
+    def n(self) -> int:
+        """Number of examples in the window."""
+        return self.n_slots - len(self.vacant)
+
+    def expect(self, X: Features) -> None:
+        """Allocate space for features with the width of ``X`` (m, d), dense or sparse like ``X``."""
+        self.n_features, self.is_sparse = X.shape[1], isinstance(X, SparseRows)
+        shape = self.capacity, self.n_features
+        self.XT = SparseRows.empty(*shape) if self.is_sparse else np.zeros(shape[::-1])
+
+    def _new_slots(self, X: Features) -> Ints:
+        """Return slots for new examples ``X`` (m, d): vacant ones first, then others."""
+        m = X.shape[0]
+        if self.n_features != X.shape[1] or self.is_sparse != isinstance(X, SparseRows):
+            self.expect(X)
+        fresh = max(0, m - len(self.vacant))
+        if self.n_slots + fresh > self.capacity:
+            self.resize(capacity_for(self.n_slots + fresh))
+        staying = len(self.vacant) - (m - fresh)
+        slots = np.array([*self.vacant[staying:][::-1], *range(self.n_slots, self.n_slots + fresh)], np.int64)
+        del self.vacant[staying:]
+        self.n_slots += fresh
+        return slots
+
+    def resize(self, capacity: int) -> None:
+        """Resize the arrays to ``capacity`` slots, which must not be fewer than are in use."""
+        self.capacity = capacity
+        if isinstance(self.XT, SparseRows):
+            self.XT = self.XT.resized(capacity)
+        else:
+            XT = aligned(self.XT.shape[0], capacity, make=np.zeros)
+            XT[:, : self.n_slots] = self.XT[:, : self.n_slots]
+            self.XT = XT
+
+    def cool(self) -> None:
+        """Free the space for new examples."""
+        if self._spare:
+            self.resize(self.capacity - self._spare)
+
+    def features(self, slots: Ints) -> Features:
+        """Return the features of examples, (m, d)."""
+        columns = self.columns(slots)
+        return columns if isinstance(columns, SparseRows) else columns.T.copy()
+
+    def columns(self, slots: Ints) -> Features:
+        """Return the features of examples in the form that kernels expect: transposed, (d, m), or sparse rows."""
+        if isinstance(self.XT, SparseRows):
+            return self.XT[slots]
+        if self.n_features * slots.size <= LITTLE:
+            return np.take(self.XT, slots, axis=1, mode="clip")
+        out = np.empty((self.n_features, slots.size))
+        for part in parts(self.n_features, COPY * slots.size):
+            np.take(self.XT[part], slots, axis=1, out=out[part], mode="clip")  # the other modes copy twice
+        return out
+
+    @property
+    def hot_bytes(self) -> int:
+        """Bytes that :meth:`cool` would free."""
+        spare = self._spare
+        return self._made_bytes + (self._data_bytes * spare // self.capacity if spare else 0)
+
+    @property
+    def held_bytes(self) -> int:
+        """Bytes that all arrays take, including those that :meth:`cool` would free."""
+        gram = self.kernel.gram
+        held = self.XT.values.nbytes + self.XT.indices.nbytes if isinstance(self.XT, SparseRows) else 0
+        return self._made_bytes + self._data_bytes + held + (0 if gram is None else gram.values.nbytes)
+
+    @property
+    def _made_bytes(self) -> int:
+        """Bytes of all that is made again when it is needed."""
+        return 0
+
+    @property
+    def _arrays(self) -> tuple[NDArray[Any], ...]:
+        """The arrays by slot, other than features."""
+        raise AssertionError("every table of features says what it holds besides")
+
+    @property
+    def _data_bytes(self) -> int:
+        """Bytes that the arrays indexed by slot take, without the values of sparse rows."""
+        features = 2 * self.XT.start.nbytes if isinstance(self.XT, SparseRows) else self.XT.nbytes
+        return features + sum(map(BYTES, self._arrays))
+
+    @property
+    def _spare(self) -> int:
+        """How many slots no example has used, except those that fill up a cache line."""
+        return max(0, self.capacity - padded(self.n_slots))
+
+
+class PathState(FeatureTable):
     """One model: examples by slot, their coefficients, the factor of the free block and a cache of kernel rows."""
 
     def __init__(self, kernel: Kernel, build: Build, *, intercept: bool, total: float = 0.0, cache_bytes: int) -> None:
-        self.kernel = kernel
+        super().__init__(kernel)
         self.build = build  #: makes the factor and the kernel rows of free examples if that was put off
         self.intercept = intercept
         self.total = total  #: the sum of the betas; only with an intercept
         self.b = 0.0
-        self.n_slots = 0  #: slots 0 to n_slots - 1 are or were in use
-        self.vacant: list[int] = []
-        self.XT: Features = NOTHING  #: (d, c) features; of sparse examples c rows
-        self.n_features, self.is_sparse = 0, False  #: whether only nonzero features are held
-        self.examples, self.capacity = empty_examples(0), 0  #: number of slots
+        self.examples = empty_examples(0)
         self._factor: Factor = empty_factor(0, 0)
         self._put_off: Ints | None = None  #: free examples whose factor and kernel rows are not made yet
         self._rows = RowCache(cache_bytes)
@@ -166,13 +265,8 @@ class PathState:
         X = self.XT if isinstance(self.XT, SparseRows) else np.ascontiguousarray(self.XT.T)
         diagonal = self.kernel.diagonal(X)
         arrays = (kinks, levels, *at_rest, *counts, f, beta, diagonal)
-        self.examples, self.capacity = Examples(*(_resized(a, n) for a in arrays)), n
+        self.examples, self.capacity = Examples(*(resized(a, n) for a in arrays)), n
         self._factor, self._motion = empty_factor(0, 0), empty_motion(0)
-
-    @property
-    def n(self) -> int:
-        """Number of examples in the window."""
-        return self.n_slots - len(self.vacant)
 
     @property
     def numbers(self) -> Numbers:
@@ -187,12 +281,6 @@ class PathState:
     def diagonal(self) -> Floats:
         """``k(x, x)`` by slot."""
         return self.examples.diagonal
-
-    def expect(self, X: Features) -> None:
-        """Allocate space for features with the width of ``X`` (m, d), dense or sparse like ``X``."""
-        self.n_features, self.is_sparse = X.shape[1], isinstance(X, SparseRows)
-        shape = self.capacity, self.n_features
-        self.XT = SparseRows.empty(*shape) if self.is_sparse else np.zeros(shape[::-1])
 
     @property
     def n_free(self) -> int:
@@ -237,21 +325,7 @@ class PathState:
     def cool(self) -> None:
         """Free memory that the next update allocates again: rows, factor, work arrays, space for new examples."""
         self.forget_rows(self.free_slots())
-        if self._spare:
-            self.resize(self.capacity - self._spare)
-
-    @property
-    def hot_bytes(self) -> int:
-        """Bytes that :meth:`cool` would free."""
-        spare = self._spare
-        return self._made_bytes + (self._data_bytes * spare // self.capacity if spare else 0)
-
-    @property
-    def held_bytes(self) -> int:
-        """Bytes that all arrays of the state take, including those that :meth:`cool` would free."""
-        gram = self.kernel.gram
-        held = self.XT.values.nbytes + self.XT.indices.nbytes if isinstance(self.XT, SparseRows) else 0
-        return self._made_bytes + self._data_bytes + held + (0 if gram is None else gram.values.nbytes)
+        super().cool()
 
     @property
     def _made_bytes(self) -> int:
@@ -260,15 +334,8 @@ class PathState:
         return buffers + self._rows.nbytes + sum(map(BYTES, (*arrays, *self._motion)))
 
     @property
-    def _data_bytes(self) -> int:
-        """Bytes that the arrays indexed by slot take, without the values of sparse rows."""
-        features = 2 * self.XT.start.nbytes if isinstance(self.XT, SparseRows) else self.XT.nbytes
-        return features + sum(map(BYTES, self.examples))
-
-    @property
-    def _spare(self) -> int:
-        """How many slots no example has used, except those that fill up a cache line."""
-        return max(0, self.capacity - padded(self.n_slots))
+    def _arrays(self) -> Examples:
+        return self.examples
 
     def prepare(self) -> None:
         """Build the factor and kernel rows now if they are not built yet.
@@ -320,15 +387,7 @@ class PathState:
         m = X.shape[0]
         if m == 0 and X.shape[1] == self.n_features:
             return np.empty(0, np.int64)
-        if self.n_features != X.shape[1] or self.is_sparse != isinstance(X, SparseRows):
-            self.expect(X)
-        fresh = max(0, m - len(self.vacant))
-        if self.n_slots + fresh > self.capacity:
-            self.resize(capacity_for(self.n_slots + fresh))
-        staying = len(self.vacant) - (m - fresh)
-        slots = np.array([*self.vacant[staying:][::-1], *range(self.n_slots, self.n_slots + fresh)], np.int64)
-        del self.vacant[staying:]
-        self.n_slots += fresh
+        slots = self._new_slots(X)
         diagonal = self.kernel.diagonal(X)
         if isinstance(X, SparseRows):
             assert isinstance(self.XT, SparseRows)
@@ -388,14 +447,8 @@ class PathState:
     def resize(self, capacity: int) -> None:
         """Resize the arrays to ``capacity`` slots, which must not be fewer than are in use."""
         fills = [np.inf, *([0.0] * (len(Examples._fields) - 1))]
-        self.examples = Examples(*(_resized(a, capacity, fill) for a, fill in zip(self.examples, fills, strict=True)))
-        self.capacity = capacity
-        if isinstance(self.XT, SparseRows):
-            self.XT = self.XT.resized(capacity)
-        else:
-            XT = aligned(self.XT.shape[0], capacity, make=np.zeros)
-            XT[:, : self.n_slots] = self.XT[:, : self.n_slots]
-            self.XT = XT
+        self.examples = Examples(*(resized(a, capacity, fill) for a, fill in zip(self.examples, fills, strict=True)))
+        super().resize(capacity)
         if self._put_off is None:
             self._make_room()
 
@@ -451,22 +504,6 @@ class PathState:
         e.f[:] = -e.f
         e.beta[:] = -e.beta
         self.b = -self.b
-
-    def features(self, slots: Ints) -> Features:
-        """Return the features of examples, (m, d)."""
-        columns = self.columns(slots)
-        return columns if isinstance(columns, SparseRows) else columns.T.copy()
-
-    def columns(self, slots: Ints) -> Features:
-        """Return the features of examples in the form that kernels expect: transposed, (d, m), or sparse rows."""
-        if isinstance(self.XT, SparseRows):
-            return self.XT[slots]
-        if self.n_features * slots.size <= LITTLE:
-            return np.take(self.XT, slots, axis=1, mode="clip")
-        out = np.empty((self.n_features, slots.size))
-        for part in parts(self.n_features, COPY * slots.size):
-            np.take(self.XT[part], slots, axis=1, out=out[part], mode="clip")  # the other modes copy twice
-        return out
 
     def kernel_rows(self, slots: Ints) -> Floats:
         """Compute ``k(x_i, x_j)`` for ``i`` in ``slots`` and every slot ``j`` in use, (m, n_slots)."""

@@ -7,7 +7,7 @@ import itertools
 import logging
 import sys
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from types import CodeType, FrameType
 from typing import Any
@@ -23,7 +23,7 @@ from livesvm.service.hosting.kinds import FEED, MODEL, HostedFeeds, HostedModels
 from livesvm.service.hosting.mailbox import Mailbox
 from livesvm.service.models.spec import ModelSpec
 from livesvm.service.resources.solve_scheduler import Solve
-from livesvm.service.store.base import Store, StoreUnavailable
+from livesvm.service.store.base import ModelExists, Store, StoreUnavailable
 from livesvm.service.store.sqlite import SqliteStore
 from tests.support.feeds import rows_of, series
 from tests.support.live_models import batch as update_of
@@ -216,6 +216,26 @@ def test_whatever_fails_in_an_update_changes_nothing_or_has_its_whole_effect(
     assert found.published.version == 40
     np.testing.assert_allclose(decisions(found), decisions(plain), rtol=0, atol=1e-8)
     found.stop()
+
+
+def test_a_model_that_was_created_without_an_answer_is_found(open_store: Callable[[], Store]) -> None:
+    opened = open_store()
+    home = HostedModels(MODEL, context_of(opened), lambda size: None)
+    counting = Steps()
+    with counting.counted():
+        home.create("m", ModelSpec(C=1.0))
+    for failing in range(1, counting.count + 1):
+        id_, steps = f"m{failing}", Steps(failing, StoreUnavailable)
+        with suppress(StoreUnavailable), steps.counted():
+            home.create(id_, ModelSpec(C=1.0))
+        with suppress(ModelExists):
+            home.create(id_, ModelSpec(C=1.0))
+        assert home.get(id_).update(update_of(0), "r").result().body, steps.failed
+    stored = {one.id for one in opened.index()}
+    assert stored == set(home._index)
+    assert len(stored) == counting.count + 1
+    for model in home.all_handles():
+        model.stop()
 
 
 @pytest.mark.parametrize("error", [Fault, StoreUnavailable], ids=["unforeseen", "the store is away"])

@@ -49,7 +49,7 @@ def test_an_update_that_fails_with_a_new_class_leaves_the_others_as_they_were(
     X, y = blobs(7, 30)
     live.update(Change(Batch(X[:20], y[:20])), None).result()
     with monkeypatch.context() as patched:
-        patched.setattr("livesvm.solvers.models.class_window.ClassWindow._walk", _not_now)
+        patched.setattr("livesvm.solvers.models.window.Window._walk", _not_now)
         with pytest.raises(NotOptimal):
             live.update(Change(Batch(X[:1], np.array([new]))), None).result()
     live.update(Change(Batch(X[20:], y[20:])), None).result()

@@ -32,90 +32,38 @@ PAGE = b"<html><head><title>so</title><style>p {}</style></head><body><h1>nginx 
 
 Call = Callable[[Client], Any]
 
-REPEATABLE: dict[str, Call] = {
-    "models": lambda client: client.models(),
-    "model": lambda client: client.model("m"),
-    "update": lambda client: client.update("m", ROWS, [1, -1]),
-    "update_many": lambda client: client.update_many({"m": {"X": ROWS, "y": [1, -1]}}),
-    "predict": lambda client: client.predict("m", ROWS),
-    "what_if": lambda client: client.what_if("m", ROWS, C=2.0),
-    "explain": lambda client: client.explain("m", ROWS),
-    "drift": lambda client: client.drift("m"),
-    "certificate": lambda client: client.certificate("m"),
-    "checkpoint": lambda client: client.checkpoint("m"),
-    "write_back": lambda client: client.write_back("m"),
-    "examples": lambda client: client.examples("m"),
-    "erase": lambda client: client.erase("m", ["k", 1]),
-    "erase_everywhere": lambda client: client.erase_everywhere(["k"], tags=["t"]),
-    "erase_readings": lambda client: client.erase_readings("f", ["2024-01-01"]),
-    "verify_receipt": lambda client: client.verify_receipt(b"{}"),
-    "receipts": lambda client: client.receipts(),
-    "receipt_key": lambda client: client.receipt_key(),
-    "versions": lambda client: client.versions("m"),
-    "restore": lambda client: client.restore("m", 1),
-    "apply": lambda client: client.apply("j", C=1.0),
-    "plot": lambda client: client.plot("j", "svg"),
-    "job": lambda client: client.job("j"),
-    "put_dataset": lambda client: client.put_dataset("d", b"1,2", "csv"),
-    "inspect": lambda client: client.inspect(b"1,2"),
-    "datasets": lambda client: client.datasets(),
-    "dataset": lambda client: client.dataset("d"),
-    "feeds": lambda client: client.feeds(),
-    "webhooks": lambda client: client.webhooks(),
-    "webhook": lambda client: client.webhook("w"),
-    "dead_letters": lambda client: client.dead_letters("w"),
-    "resend": lambda client: client.resend("w", "msg"),
-    "feed": lambda client: client.feed("f"),
-    "observe": lambda client: client.observe("f", [{"y": 1.0}]),
-    "announce": lambda client: client.announce("f", [{"y": None, "rain": 1.0}]),
-    "forecast": lambda client: client.forecast("f"),
-    "forecast_if": lambda client: client.forecast_if("f", [{"rain": 1.0}]),
-    "history": lambda client: client.history("f"),
-    "feed_certificate": lambda client: client.feed_certificate("f"),
-    "feed_plot": lambda client: client.feed_plot("f"),
-    "feed_drift": lambda client: client.feed_drift("f"),
-    "update_feed": lambda client: client.update_feed("f", [{"step": 1, "C": 2.0}]),
-    "pause_feed": lambda client: client.pause_feed("f"),
-    "resume_feed": lambda client: client.resume_feed("f"),
-    "write_back_feed": lambda client: client.write_back_feed("f"),
-    "suspects": lambda client: client.suspects("m"),
-    "fleets": lambda client: client.fleets(),
-    "fleet": lambda client: client.fleet("f"),
-    "series": lambda client: client.series("f"),
-    "create_series": lambda client: client.create_series("f", ["a"]),
-    "observe_fleet": lambda client: client.observe_fleet("f", [{"meter": "a", "y": 1.0}]),
-    "announce_fleet": lambda client: client.announce_fleet("f", [{"meter": "a", "rain": 1.0}]),
-    "fleet_forecast": lambda client: client.fleet_forecast("f"),
-    "fleet_forecast_file": lambda client: client.fleet_forecast_file("f", "csv"),
-    "erase_series": lambda client: client.erase_series("f", ["a"]),
-    "pause_fleet": lambda client: client.pause_fleet("f"),
-    "resume_fleet": lambda client: client.resume_fleet("f"),
-}
+REPEATABLE = [
+    *("models", "model", "update", "update_many", "predict", "what_if", "explain", "drift", "certificate"),
+    *("checkpoint", "write_back", "examples", "erase", "erase_everywhere", "erase_readings", "verify_receipt"),
+    *("receipts", "receipt_key", "versions", "restore", "apply", "plot", "job", "put_dataset", "inspect"),
+    *("datasets", "dataset", "feeds", "webhooks", "webhook", "dead_letters", "resend", "feed", "observe"),
+    *("announce", "forecast", "forecast_if", "history", "feed_certificate", "feed_plot", "feed_drift"),
+    *("update_feed", "pause_feed", "resume_feed", "write_back_feed", "suspects", "fleets", "fleet", "series"),
+    *("create_series", "observe_fleet", "announce_fleet", "fleet_forecast", "fleet_forecast_file", "erase_series"),
+    *("pause_fleet", "resume_fleet"),
+]
 """Calls that have one effect however often they are sent, so that it does not matter whether one was heard."""
-ONCE: dict[str, Call] = {
-    "create_model": lambda client: client.create_model("m"),
-    "delete_model": lambda client: client.delete_model("m"),
-    "assess": lambda client: client.assess("m"),
-    "regularization_path": lambda client: client.regularization_path("m"),
-    "suspected_labels": lambda client: client.suspected_labels("m"),
-    "outlier_path": lambda client: client.outlier_path("m"),
-    "cancel": lambda client: client.cancel("j"),
-    "delete_dataset": lambda client: client.delete_dataset("d"),
-    "retrain": lambda client: client.retrain("m"),
-    "tune_model": lambda client: client.tune_model("m"),
-    "create_feed": lambda client: client.create_feed("f", target="y"),
-    "delete_feed": lambda client: client.delete_feed("f"),
-    "create_webhook": lambda client: client.create_webhook("https://a.example/", ["drift"]),
-    "delete_webhook": lambda client: client.delete_webhook("w"),
-    "ping_webhook": lambda client: client.ping_webhook("w"),
-    "create_fleet": lambda client: client.create_fleet("f", target="y", series="meter"),
-    "delete_fleet": lambda client: client.delete_fleet("f"),
-    "backtest": lambda client: client.backtest("f"),
-    "tune": lambda client: client.tune("f"),
-}
+ONCE = [
+    *("create_model", "delete_model", "assess", "regularization_path", "suspected_labels", "outlier_path"),
+    *("cancel", "delete_dataset", "retrain", "tune_model", "create_feed", "delete_feed", "create_webhook"),
+    *("delete_webhook", "ping_webhook", "create_fleet", "delete_fleet", "backtest", "tune"),
+]
 """Calls that are sent again only where the service says that it did nothing."""
 NO_CALLS = {"wait", "progress", "feed_events", "is_ready", "send", "close"}
-CALLS = REPEATABLE | ONCE
+GIVEN: dict[str, Any] = {"X": ROWS, "y": [1, -1], "rows": [{"y": 1.0}], "data": b"1,2", "format": "csv", "version": 1}
+GIVEN |= {"tags": ["t"], "offset": 3, "limit": 5, "max_seconds": 9.0, "steps": []}
+GIVEN |= {"updates": {"m": {"X": ROWS, "y": [1, -1]}}, "receipt": b"{}", "names": ["a"], "events": ["drift"]}
+"""Arguments of calls, where a call has them; all others that it needs are "m"."""
+
+
+def _call(name: str) -> Call:
+    takes = list(inspect.signature(getattr(Client, name)).parameters.values())[1:]
+    needed = [one.name for one in takes if one.default is one.empty and one.kind is not one.VAR_KEYWORD]
+    given = {one: GIVEN.get(one, "m") for one in (*needed, *(one.name for one in takes if one.name in GIVEN))}
+    return lambda client: getattr(client, name)(**given)
+
+
+CALLS = {name: _call(name) for name in (*REPEATABLE, *ONCE)}
 
 
 @dataclass
@@ -316,7 +264,7 @@ def test_what_was_not_sent_is_sent_again_whatever_it_is(kind: type[Client], cloc
     with socket.socket() as silent:
         silent.bind(("127.0.0.1", 0))  # and does not listen
         with kind("http://{}:{}".format(*silent.getsockname()), patience=0.5) as client:
-            for call in (ONCE["create_model"], REPEATABLE["update"]):
+            for call in (CALLS["create_model"], CALLS["update"]):
                 clock.slept.clear()
                 with pytest.raises(httpx.ConnectError):
                     call(client)
@@ -397,6 +345,21 @@ def test_an_answer_that_is_none_of_the_service_is_reported_as_it_is(status: int,
     assert "http://unused/svm/models" in said
     assert ("sending to /login" in said) == (status == 302)
     assert "Log in" in said if "Log" in body else "<" not in said
+
+
+@pytest.mark.parametrize("kind", [Client, Awaited])
+@pytest.mark.parametrize(("name", "field"), [("models", "models"), ("series", "series"), ("fleet_forecast", "rows")])
+def test_a_list_is_asked_for_page_by_page(kind: type[Client], name: str, field: str) -> None:
+    def answer(request: httpx.Request) -> httpx.Response:
+        asked = int(request.url.params.get("after", 0))
+        following = {} if asked == 3 else {"next": str(asked + 1)}
+        return httpx.Response(200, json={field: [request.url.params["limit"], asked]} | following)
+
+    made = httpx.Client if kind is Client else httpx.AsyncClient
+    with kind("http://unused") as client:
+        own = client if kind is Client else client._client  # type: ignore[attr-defined]
+        own._http = made(base_url="http://unused", transport=httpx.MockTransport(answer))
+        assert CALLS[name](client) == ["1000", 0, "1000", 1, "1000", 2, "1000", 3]
 
 
 def _by_hash(front: TlsFront) -> str:

@@ -169,7 +169,7 @@ def test_several_classes_of_any_labels_learn_a_window_and_a_dataset_and_outlive_
     ("y", "known", "row", "reason"),
     [
         ([1.0, 2.0, 2.5], [], 2, "a whole number"),
-        ([1.0, 2.0], ["ape"], 0, "1.0 is no string, as labels before are"),
+        ([1.0, 2.0], ["ape"], 0, "1 is no string, as labels before are"),
         (["ape", "bee"], [1], 0, "'ape' is a string, as no label before is"),
         (["ape", "bee", "cat"], [], None, "has 3 classes, the limit is 2"),
         (["ape", "bee", "Ape "], [], 2, "'Ape ' is not one of 'ape', 'bee', 'cat'; did you mean 'ape'"),

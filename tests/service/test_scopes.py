@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 
 from livesvm.service.access.keys import SCOPES, allows, new_key
+from livesvm.service.fleets.names import OF_FEEDS
 from tests.documents import read
 from tests.service.process import ServiceProcess, blobs
 from tests.support.jobs_over_rest import awaited
@@ -116,6 +117,11 @@ NEEDED = {
 }
 """The scope that each call needs; None is open to all."""
 WEBHOOK_SECRET = "whsec_" + base64.b64encode(bytes(range(32))).decode()
+
+
+def test_no_series_has_the_name_of_a_call_of_feeds() -> None:
+    paths = [call.partition("/feeds/{id}/")[2] for call in NEEDED]
+    assert {path.partition(".")[0] for path in paths if path} == OF_FEEDS
 
 
 @pytest.fixture(scope="module")

@@ -109,7 +109,7 @@ def context_of(store: Store, **settings: Any) -> Context:
     metrics = Metrics()
     source = Source(store, Health(metrics), metrics)
     chosen = Settings(**{"snapshot_replay_seconds": 1e9, "solution_seconds": 1e9} | settings)
-    return Context(chosen, source, SolveScheduler(1))
+    return Context(chosen, source, SolveScheduler(1), holder="me")
 
 
 def alive(store: Store, lease: Lease, spec: ModelSpec = SPEC, **settings: Any) -> Recovering:

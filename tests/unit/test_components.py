@@ -152,7 +152,7 @@ def test_updates_from_features_end_where_training_anew_does(
         assert model.certificate().relative_gap <= SETTINGS.acceptable
         assert counted.called == (many == 10)
         if kind == "classes":
-            assert all(pair._state._rows.values.size == 0 for pair in model._window.pairs.values())
+            assert all(pair.raw_state._rows.values.size == 0 for pair in model._window.pairs.values())
     mapped, window = model.feature_scale_.apply(model.window_features), model.window_y
     anew = type(model)(**{**model.get_params(), "kernel": "linear", "components": None})
     anew.fit(mapped, window, sample_weight=model.window_sample_weight)

@@ -137,11 +137,13 @@ ENTRIES: dict[str, list[Callable[[], Ask]]] = {
     "ChangingEstimator.partial_fit": [lambda: lambda rows: svr().partial_fit(rows, X["b"])],
     "LiveEstimator.update": [lambda: lambda rows: svr().update((rows, X["b"]))],
     "LiveEstimator.check_scale": [lambda: svc().check_scale],
-    "PairsPredictor.validate": [lambda: three().validate],
-    "PairsPredictor.decision_function": [lambda: three().decision_function],
     "PairsPredictor.predict": [lambda: three().predict],
-    "Predictor.validate": [lambda: svc().predictor().validate, lambda: in_batch().predictor_.validate],
-    "Predictor.decision_function": [lambda: svr().predictor().decision_function],
+    "ReadsRows.validate": [
+        lambda: svc().predictor().validate,
+        lambda: in_batch().predictor_.validate,
+        lambda: three().validate,
+    ],
+    "ReadsRows.decision_function": [lambda: svr().predictor().decision_function, lambda: three().decision_function],
 }
 
 

@@ -145,6 +145,7 @@ def test_experts_that_are_right_get_the_weight_and_are_told() -> None:
     assert forecast.served == "blend"
     assert said["seasonal-naive"] == one.timeline.past[forecast.time - 12 * 3600.0].values[0]
     assert said["yearly-mean"] is weights["yearly-mean"] is None
+    assert said["longer-naive"] == one.history.back(24 - 5)
     assert said["weekly-mean"] == one.history.back(168 - 5)  # beyond the window, which has 60 readings
     assert weights["model"] is not None
     assert weights["model"] < 0.05

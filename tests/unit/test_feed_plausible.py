@@ -9,6 +9,7 @@ import pytest
 from numpy.typing import NDArray
 from pydantic import ValidationError
 
+from livesvm.service.feeds.first_forecasts import naive_forecast
 from livesvm.service.feeds.forecaster import FeedOutcome, Forecaster
 from livesvm.service.feeds.forget import forget
 from livesvm.service.feeds.plausible import Plausibility
@@ -111,6 +112,62 @@ def test_bands_are_back_soon_after_a_new_level(size: int) -> None:
     assert one.gap() < 1e-9
 
 
+@pytest.mark.parametrize(("bad", "at", "count"), [(1e9, 150, 2), (-999.0, 150, 5), (1e9, 60, 3), (-999.0, 60, 2)])
+def test_bad_readings_in_a_row_are_a_level_that_ends(bad: float, at: int, count: int) -> None:
+    y = series(220)
+    wrong = y.copy()
+    wrong[at : at + count] = bad
+    (clean, expected), (one, outcomes) = fed(y), fed(wrong)
+    first, second = one.plausibility.shifts
+    assert (first.slot, second.slot, second.change) == (at, at + count, -first.change)
+    for i in range(at + count, 220):
+        for mine, other in zip(outcomes[i].forecasts, expected[i].forecasts, strict=True):
+            assert mine.value == pytest.approx(other.value, abs=3.0)
+    for mine, other in zip(one.latest, clean.latest, strict=True):
+        assert mine.value == pytest.approx(other.value, abs=0.5)
+        widths = [(each.high or 0.0) - (each.low or 0.0) for each in (mine, other)]
+        assert 0.0 < widths[0] < 2.0 * widths[1]
+    if forget(one, {one.timeline.newest.time - (219 - at) * 3600.0}):  # of the window
+        assert one.plausibility.shifts == []
+
+
+def test_a_flood_that_recedes_is_no_new_level() -> None:
+    flood = NOISE[:40] + np.append(0.0, 200.0 * 0.8 ** np.arange(39))
+    readings = [Reading(200 + i, float(i), (value,)) for i, value in enumerate(flood.tolist())]
+    first, second = Plausibility(1000).judge(NOISE, readings).plausibility.shifts
+    assert (first.slot, first.change) == (201, -second.change)
+    assert 203 <= second.slot < 210
+
+
+def test_levels_that_come_often_are_no_shifts() -> None:
+    came = np.concatenate([NOISE, np.tile(np.repeat([60.0, 0.0], 10), 6) + NOISE[:120]])
+    readings = [Reading(200 + i, float(i), (value,)) for i, value in enumerate(came[200:].tolist())]
+    verdict = Plausibility(1000).judge(NOISE, readings)
+    assert [one.slot for one in verdict.plausibility.shifts][:4] == [200, 210, 220, 230]
+    assert 4 <= len(verdict.plausibility.shifts) <= 6
+
+
+def test_a_level_shift_is_the_change_from_the_season() -> None:
+    wave = 10.0 * np.sin(2 * np.pi * np.arange(130) / 24)
+    came = [Reading(110 + i, float(i), (value + 70.0,)) for i, value in enumerate(wave[110:].tolist())]
+    found = [Plausibility(1000).judge(wave[:110], came, season).plausibility.shifts for season in (24, 0)]
+    assert [one.slot for shifts in found for one in shifts] == [110, 110]
+    assert found[0][0].change == pytest.approx(70.0)
+    assert abs(found[1][0].change - 70.0) > 2.0
+
+
+def test_models_of_the_next_smaller_window_know_a_level_shift() -> None:
+    y = series(100)
+    moved = y.copy()
+    moved[70:] += 60.0
+    (clean, _), (one, _) = fed(y, window=200), fed(moved, window=200)
+    assert one.early is not None
+    assert one.early.spec.window == 80
+    assert one.early.plausibility.shifts == one.plausibility.shifts != []
+    for mine, other in zip(one.latest, clean.latest, strict=True):
+        assert (mine.high or 0.0) - (mine.low or 0.0) < 2.0 * ((other.high or 0.0) - (other.low or 0.0))
+
+
 def test_a_snapshot_goes_on_with_suspects_and_levels() -> None:
     y = series(260)
     y[150:] += 60.0
@@ -179,6 +236,8 @@ def test_rare_demand_is_forecast_as_zero_and_a_duty_is_not(window: int) -> None:
     errors = [abs(forecasts[0].value - value) for forecasts, value in zip(made[12:-1], y[13:], strict=True)]
     assert np.mean(errors) <= y[13:].mean()
     assert made[-1][0].served == "zero"
+    known = np.where(np.arange(60) == 48, np.nan, 0.0)
+    assert naive_forecast(np.append(known, 5.0), 12, 0, 0.9, 0.1).served == "zero"  # what 5 came after is not known
     assert all(forecasts[0].low == 0.0 for forecasts in made[12:])
     duty = np.tile([0.0] * 14 + [5.0] * 10, 9)
     _, outcomes = fed(duty, season=24, steps=[1])

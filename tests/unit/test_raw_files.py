@@ -851,10 +851,30 @@ def test_options_undo_what_a_file_is_taken_for(tmp_path: Path) -> None:
     assert (found.names, found.count) == (["time", "v"], 60)
 
 
-def test_cyrillic_text_is_read(tmp_path: Path) -> None:
-    content = text(lambda t, v: f"{t:{ISO}};{v};Москва", "Время;Температура, °C;Город").decode().encode("cp1251")
-    found = read(tmp_path / "x.csv", content)
-    assert (found.names, found.said["encoding"]) == (["Время", "Температура, °C", "Город"], "cp1251")
+@pytest.mark.parametrize(
+    ("encoding", "words"),
+    [
+        ("cp1251", "Время;Температура, °C;Город"),
+        ("koi8-r", "Дата;Мощность, кВт;Станция"),
+        ("cp1253", "Ημερομηνία;Φορτίο;Πόλη"),
+        ("iso8859-7", "Ώρα;Τιμή;Ποσότητα"),
+        ("cp932", "日付;実績(万kW);場所"),
+        ("gb18030", "时间;有功功率;站点"),
+        ("big5", "時間;溫度;測站"),
+        ("cp949", "일시;기온(°C);지점명"),
+        ("cp1250", "Čas;Výkon;Příkon"),
+        ("cp1254", "Tarih;Üretim;Şehir"),
+        ("cp850", "Zeit;Außentemperatur;Gebäude"),
+        ("cp1252", "Date;Débit m³/s à l'aval;Lieu"),
+    ],
+)
+def test_words_in_other_encodings_are_read(encoding: str, words: str, tmp_path: Path) -> None:
+    last = words.rpartition(";")[2]
+    content = text(lambda t, v: f"{t:{ISO}};{v};{last}", words).decode()
+    found = read(tmp_path / "x.csv", content.encode(encoding))
+    assert found.names == words.split(";")
+    late = [*steps(5000, 60, lambda t, at: f"{t:{ISO}};{at};a"), f"2025-01-01T00:00;1;{last}"]
+    assert column(read(tmp_path / "x.csv", "\n".join(["time;v;w", *late, ""]).encode(encoding)), "w")[-1] == last
 
 
 def test_the_25th_hour_of_a_day_needs_a_zone(tmp_path: Path) -> None:
@@ -914,6 +934,76 @@ def test_a_grid_is_that_of_most_readings(tmp_path: Path) -> None:
     assert read(tmp_path / "heart-2024-02-01.csv", "\n".join(["time,v", *named])).zone is None
 
 
+def test_a_grid_is_that_of_the_clock_and_open_hours(tmp_path: Path) -> None:
+    chance = Random(27)
+    opened = [FIRST + timedelta(days=at // 18, hours=8, minutes=30 * (at % 18)) for at in range(900)]
+    parks = [when + timedelta(minutes=-4 * (at % 2), seconds=chance.randrange(90)) for at, when in enumerate(opened)]
+    late = [FIRST + timedelta(seconds=310 * at + chance.randrange(20)) for at in range(400)]
+    bursts = [FIRST + timedelta(minutes=5 * (at // 6), seconds=11 * (at % 6)) for at in range(900)]
+    events = sorted(FIRST + timedelta(seconds=chance.randrange(86_400 * 9)) for _ in range(2000))
+    for times, grid in (
+        (parks, "nearest:30min"),
+        (late, "nearest:5min"),
+        (bursts, "mean:5min"),
+        (events, "mean:10min"),
+    ):
+        found = read(tmp_path / "x.csv", "\n".join(["time,v", *(f"{when},{at}" for at, when in enumerate(times))]))
+        assert found.align == grid
+    shop = [f"{when},{at}" for at, when in enumerate(opened)]
+    said = "62%, which hold the last value; --on-missing skip joins the readings around them"
+    assert read(tmp_path / "x.csv", "\n".join(["time,v", *shop])).said["hours or days without readings"] == said
+    assert "hours or days without readings" not in read(tmp_path / "x.csv", "\n".join(["time,v", *shop[:18]])).said
+    finer = steps(20_000, 10, lambda t, at: f"{t},{at}") + steps(
+        20_000, 1, lambda t, at: f"{t},{at}", datetime(2025, 3, 1)
+    )
+    assert read(tmp_path / "x.csv", "\n".join(["time,v", *finer])).align == "nearest:10min"
+
+
+def test_events_among_readings_are_put_in_order(tmp_path: Path) -> None:
+    lines = ["Index,Timestamp,Event,Glucose,Insulin", "1,,FirstName,,", "2,,Alert,200,"]
+    begin = datetime(2024, 2, 1, 0, 3, 12)
+    for at in range(300):
+        lines.append(f"{at},{begin + timedelta(minutes=5 * at):{ISO}},EGV,{90 + at % 70},")
+        if at % 40 == 20:  # an event of half an hour ago
+            lines.append(f"{at},{begin + timedelta(minutes=5 * at - 31):{ISO}},Insulin,,4.5")
+    found = read(tmp_path / "x.csv", "\n".join(lines))
+    assert (found.align, found.said["order"]) == ("nearest:5min", "none; it is sent oldest first")
+    stamps = column(found, "Timestamp")
+    assert stamps == sorted({*stamps})
+    assert len([cell for cell in column(found, "Glucose") if cell]) == 300
+
+
+def test_times_without_a_day_ask_or_take_the_one_that_is_there(tmp_path: Path) -> None:
+    lines = "\n".join(["time,v", *steps(200, 10, lambda t, at: f"{t:%H:%M},{at}")])
+    found = read(tmp_path / "x.csv", lines)
+    option = "say --time-format with the first day, as in '2024-01-31 %H:%M:%S'"
+    assert found.said["time"] == f"'time' has times without a day or a year, such as '00:00'; {option}"
+    for stamps in (
+        column(read(tmp_path / "cpu-2024-02-28.csv", lines), "time"),
+        column(read(tmp_path / "x.csv", lines, time_format="2024-02-28 %H:%M"), "time"),
+    ):
+        assert (stamps[0], stamps[-1]) == ("2024-02-28 00:00:00", "2024-02-29 09:10:00")
+    logged = "\n".join(["time,v", *steps(90, 1440, lambda t, at: f"{t:%b %d %H:%M:%S},{at}", datetime(2023, 12, 1))])
+    assert column(read(tmp_path / "messages-20231201.csv", logged), "time")[-1] == "2024-02-28 00:00:00"
+    times = "\n".join(["lap,v", *(f"00:{at * 7 % 60:02d}:00,{at}" for at in range(60))])
+    assert read(tmp_path / "run-2024-02-28.csv", times).time is None  # these are durations
+
+
+def test_what_is_empty_is_said(tmp_path: Path) -> None:
+    lines = [f"{when},{name},{'' if name == 'b' else one},{one}" for when, one in hours() for name in "ab"]
+    said = read(tmp_path / "x.csv", "\n".join(["time,sensor,v,w", *lines])).said
+    assert said["series without values"] == "1: b"
+    said = read(tmp_path / "x.csv", "\n".join(["time,a,b", *(f"{when},{one}," for when, one in hours())])).said
+    assert said["columns without values"] == ["b"]
+
+
+def test_a_broken_row_is_no_end_of_a_table(tmp_path: Path) -> None:
+    lines = steps(60, 60, lambda t, at: f"{t:{ISO}},{at}")
+    content = ["time,v", *lines[:30], "2024-03-02T06:00:00,5,6", *lines[30:], "", "name,count", "a,b", "c,d"]
+    with pytest.raises(ValueError, match="begins another table, with 'name'; say --skip"):
+        read(tmp_path / "x.csv", "\n".join(content))
+
+
 DAYS = [FIRST.date() + timedelta(days=at) for at in range(60)]
 HALVES = ",".join(f"{at % 9}.5" for at in range(48))
 NEM12 = [
@@ -940,6 +1030,35 @@ def days(write: Any, *before: str, step: int = 1) -> str:
 def hourly(write: Any, *before: str, minutes: int = 60, count: int = 48) -> str:
     """Return a file with a line for each interval."""
     return "\n".join([*before, *(write(FIRST + timedelta(minutes=minutes * at), at) for at in range(count))])
+
+
+def ends(write: Any, *marks: str) -> str:
+    """Return a file of hours with the times at which they end, of which the one that clocks repeat has a mark."""
+    first, again, header = marks
+    held = [datetime(2020, 10, 30) + timedelta(hours=at) for at in range(120)]
+    lines = [f"{write(t, at)}{'' if ',' in write(t, at) else ' '}{t.hour + 1:02d}" for at, t in enumerate(held)]
+    lines = [line + ("" if "," in line else ":00") + first for line in lines]
+    lines.insert(50, f"{lines[49]}{again}")
+    return "\n".join([header, *(f"{line},{at}.5" for at, line in enumerate(lines))])
+
+
+def weeks(header: str, before: str) -> str:
+    """Return a file of three years of weeks, of which the second has 53."""
+    lines = [f"{before}{year},{week},{week}" for year in (2019, 2020, 2021) for week in range(1, 53 + (year == 2020))]
+    return "\n".join([header, *lines])
+
+
+OF_NOVEMBER = {
+    0: ("2020-10-30T01:00:00-04:00", "0.5"),
+    49: ("2020-11-01T01:00:00-05:00", "49.5"),
+    50: ("2020-11-01T02:00:00-05:00", "50.5"),
+    120: ("2020-11-04T00:00:00-05:00", "120.5"),
+}
+SAR = ["Linux 5.15 (web01) \t01/15/2024 \t_x86_64_", ""]
+for at in range(100):
+    SAR += ["", f"{FIRST + timedelta(minutes=10 * at):%I:%M:%S %p}  CPU  %user"] if at % 30 == 0 else []
+    SAR += [f"{FIRST + timedelta(minutes=10 * at + 10, seconds=1):%I:%M:%S %p}  all  {at}.50"]
+SAR += ["Average:  all  50.00"]
 
 
 @pytest.mark.parametrize(
@@ -1004,6 +1123,87 @@ def hourly(write: Any, *before: str, minutes: int = 60, count: int = 48) -> str:
         ("\n".join(BLS), 120, {1: ("2000-02-01T00:00:00", "1.5")}),
         (f'[{{"target": "a", "datapoints": {POINTS}}}]', 50, {1: ("1704067260", "1.5")}),
         (f'{{"Label": "a", "MetricDataResults": [{LISTS}]}}', 50, {}),
+        (ends(lambda t, at: f"{t:%m/%d/%Y}", "", " DST", "HourEnding,COAST"), 121, OF_NOVEMBER),
+        (ends(lambda t, at: f"{t:%m/%d/%Y},", "", "X", "Date,Hr_End,Demand"), 121, OF_NOVEMBER),
+        (
+            weeks("Area,MMWR Year,MMWR Week,Cases", "US,"),
+            157,
+            {0: ("2018-12-30T00:00:00", "1"), 104: ("2020-12-27T00:00:00", "53")},
+        ),
+        (
+            weeks("Visits for influenza-like illness\nREGION,YEAR,WEEK,% ILI", "X,"),
+            157,
+            {0: ("2018-12-30T00:00:00", "1")},
+        ),
+        (weeks("YEAR,WEEK,v", ""), 157, {0: ("2018-12-31T00:00:00", "1")}),
+        ("epiweek,v\n202001,1\n202002,2\n202003,3", 3, {0: ("2019-12-29T00:00:00", "1")}),
+        ("\n".join(SAR), 100, {0: ("2024-01-15 00:10:01", "0.50"), 99: ("2024-01-15 16:40:01", "99.50")}),
+        (
+            "# 20240101-20240331\nNth day,Users\n" + "\n".join(f"{at:04d},{at}" for at in range(60)),
+            60,
+            {1: ("2024-01-02 00:00:00", "1")},
+        ),
+        (
+            days(lambda d, at: f"{d},{at}", "Daily", "Date,Max")
+            + "\n\n"
+            + hourly(lambda t, at: f"{t:%Y-%m-%d},{t:%H:%M},{at}.5", "Hourly", "Date,Time,Temp", count=99),
+            99,
+            {1: ("2024-01-01 01:00", "1.5")},
+        ),
+        (
+            hourly(lambda t, at: f"{t},{at}.5", "time,W") + "\n\n" + days(lambda d, at: f"{d},{at}", "time,kWh"),
+            60,
+            {1: ("2024-01-02", "1")},
+        ),
+        (
+            hourly(lambda t, at: f"{t},{at}.5", "[Data]", "time,W")
+            + "\n"
+            + "\n".join(["[Errors]", "time,code,text", *(f"{d},{at},x" for at, d in enumerate(DAYS[:30]))]),
+            48,
+            {1: ("2024-01-01 01:00:00", "1.5")},
+        ),
+        (
+            "\n".join(
+                f"== Usage\nfor: period, of {d}\nperiod,kWh,events\n{d} 00:00 to {d} 12:00,{at},,\n{d} 12:00,7,,"
+                for at, d in enumerate(DAYS)
+            ),
+            120,
+            {2: ("2024-01-02T00:00:00", "1")},
+        ),
+        (
+            hourly(lambda t, at: f"{t},{at}.5", "Id,m1", "Account,1234", "Statistic,Average", "Timestamp,CPU"),
+            48,
+            {1: ("2024-01-01 01:00:00", "1.5")},
+        ),
+        (
+            hourly(lambda t, at: f"{t:%d.%m.%Y};{t:%H:%M};{at % 7 + 1},250", "Datum;von;MW"),
+            48,
+            {1: ("2024-01-01T01:00:00", "2.250")},
+        ),
+        (
+            hourly(lambda t, at: f"{t:%m/%d/%Y %H:%M},{at}.5" if at < 40 else f"{t:{ISO}},{at}.5", "t,v"),
+            48,
+            {47: ("2024-01-02T23:00:00", "47.5")},
+        ),
+        (
+            "<?xml version='1.0'?><a>"
+            + hourly(lambda t, at: f"<Record unit='W' start='{t}' value='{at}.5'/>")
+            + "</a>",
+            48,
+            {1: ("2024-01-01 01:00:00", "1.5")},
+        ),
+        (
+            json.dumps(
+                {"indicator": {"unit": [{"name": "W"}], "values": [{"value": v, "t": f"{t}"} for t, v in hours(50)]}}
+            ),
+            50,
+            {},
+        ),
+        (
+            hourly(lambda t, at: f"{t}Z,{t:%Y-%m-%d},{t.hour + 1},{at}.5", "START_GMT,OPR_DT,OPR_HR,MW"),
+            48,
+            {1: ("2024-01-01 01:00:00Z", "1.5")},
+        ),
     ],
 )
 def test_kinds_of_files_are_read(content: str, rows: int, wanted: dict[int, tuple[str, str]], tmp_path: Path) -> None:

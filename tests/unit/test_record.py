@@ -12,8 +12,8 @@ import numpy as np
 import pytest
 
 from livesvm.solvers import IncrementalOneClassSVM, IncrementalSVC, IncrementalSVR, load_model, save_model
-from livesvm.solvers.models import pair
-from livesvm.solvers.models.pair import votes_of
+from livesvm.solvers.models import path_problem
+from livesvm.solvers.models.path_problem import votes_of
 from livesvm.solvers.models.record import LATELY, MOST_NOTES, PARTS, Record
 
 RNG = np.random.default_rng(5)
@@ -154,7 +154,7 @@ def test_of_several_classes_votes_are_counted_where_pairs_are_solved(monkeypatch
     rows, labels = RNG.normal(size=(420, 3)), RNG.integers(0, 7, 420)
     model = IncrementalSVC(gamma=0.5).fit(rows[:210], labels[:210])
     by_pair = Mock(side_effect=votes_of)
-    monkeypatch.setattr(pair, "votes_of", by_pair)
+    monkeypatch.setattr(path_problem, "votes_of", by_pair)
     wrong, start = 0, 210
     for size in [1, 3] * 50:
         new = slice(start, start := start + size)

@@ -6,7 +6,7 @@ import copy
 import pickle
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
 import pytest
@@ -22,11 +22,11 @@ from livesvm.solvers.homotopy import batch_update, run
 from livesvm.solvers.homotopy.pairs import call_each
 from livesvm.solvers.homotopy.run import follow
 from livesvm.solvers.homotopy.solve import solve
-from livesvm.solvers.models import pair
-from livesvm.solvers.models.class_window import ClassWindow
+from livesvm.solvers.models import path_problem
 from livesvm.solvers.models.model_view import View
-from livesvm.solvers.models.pair import Pair
 from livesvm.solvers.models.pairs_predictor import PairsCertificate
+from livesvm.solvers.models.path_problem import PathProblem
+from livesvm.solvers.models.window import Window
 from livesvm.solvers.robust.settings import Robustness
 from livesvm.solvers.runtime.interrupt import interruptible
 from livesvm.solvers.runtime.progress import Teller
@@ -190,9 +190,9 @@ def test_a_pair_that_fails_takes_the_others_back(
         raise MemoryLimit(2, 1)
 
     if way == "together":
-        monkeypatch.setattr(pair, "call_each", failed)
+        monkeypatch.setattr(path_problem, "call_each", failed)
     else:
-        monkeypatch.setattr(Pair, "place", lambda *_: None)
+        monkeypatch.setattr(PathProblem, "place", lambda *_: None)
     monkeypatch.setattr(batch_update, "update", failing(batch_update.update))
     with pytest.raises(MemoryLimit):
         model.update(add=(X[300:400], y[300:400]), remove=model.keys_[:50])
@@ -216,7 +216,7 @@ def test_a_slide_is_one_call_for_all_pairs_and_ends_where_the_general_way_does(m
             patched.setattr(batch_update, "update", lambda *_, **__: pytest.fail("not at once"))
             quick.update(**change)
         with monkeypatch.context() as patched:
-            patched.setattr(Pair, "place", lambda *_: None)
+            patched.setattr(PathProblem, "place", lambda *_: None)
             general.update(**change)
         np.testing.assert_allclose(quick.decision_function(X), general.decision_function(X), atol=1e-9)
         np.testing.assert_allclose(quick.dual_coef_, general.dual_coef_, atol=1e-8)
@@ -251,14 +251,14 @@ def exits_of_calls(monkeypatch: pytest.MonkeyPatch) -> set[int]:
         exits.update(exit_ for exit_, *_ in found)
         return found, trace
 
-    monkeypatch.setattr(pair, "call_each", noted)
+    monkeypatch.setattr(path_problem, "call_each", noted)
     return exits
 
 
 def test_memory_that_nothing_was_written_to_is_not_read(monkeypatch: pytest.MonkeyPatch) -> None:
     X, y = digits(700)
     model = IncrementalSVC(C=5.0, gamma=GAMMA).fit(X[:400], y[:400])
-    window, exits = cast(ClassWindow, model._window), exits_of_calls(monkeypatch)
+    window, exits = model._window, exits_of_calls(monkeypatch)
     rng = np.random.default_rng(0)
     while len(X) > window.next_key + 40:
         for each in window.pairs.values():
@@ -285,7 +285,7 @@ def test_slots_of_an_update_that_failed_are_as_good_as_new(monkeypatch: pytest.M
         return trace
 
     with monkeypatch.context() as patched:
-        patched.setattr(Pair, "place", lambda *_: None)
+        patched.setattr(PathProblem, "place", lambda *_: None)
         patched.setattr(batch_update, "follow", failing)
         with pytest.raises(MemoryLimit):
             model.update(add=(X[300:360] + 100.0, y[300:360]))
@@ -307,7 +307,7 @@ def test_an_error_that_has_ended_an_update_does_not_end_the_next_one() -> None:
     for end_at in range(40, 120, 8):
         copied = copy.deepcopy(model)
         copied.prepare()
-        for place, each in enumerate(cast(ClassWindow, copied._window).pairs.values()):
+        for place, each in enumerate(copied._window.pairs.values()):
             bound = np.flatnonzero(each.state.examples.segment[: each.state.n_slots] % 2 == 0)
             each.state.rows.forget(bound if place % 3 == 0 else bound[:0])
         looks = Looks(end_at)
@@ -347,7 +347,7 @@ def test_a_pair_that_is_not_done_at_once_ends_all_the_same(monkeypatch: pytest.M
     """Kernel rows that are not there, no space in the factor, and an end that is not good enough at first."""
     X, y = digits(400)
     model = IncrementalSVC(C=5.0, gamma=GAMMA).fit(X[:300], y[:300])
-    calls, window, exits = 0, cast(ClassWindow, model._window), exits_of_calls(monkeypatch)
+    calls, window, exits = 0, model._window, exits_of_calls(monkeypatch)
 
     def every_other(*args: Any) -> int:
         nonlocal calls
@@ -509,14 +509,14 @@ def test_one_path_takes_all_of_a_class_to_the_weights_without_one_of_them(
     X = rng.normal(size=(40, 2))
     y = np.digitize(X[:, 0] + rng.normal(size=40), [-0.5, 1.0])
     y[:3] = 9  # so few that each of them has an update of its own
-    model, real, paths = IncrementalSVC(C=3.0, gamma=0.3, class_weight="balanced").fit(X, y), ClassWindow.update, 0
+    model, real, paths = IncrementalSVC(C=3.0, gamma=0.3, class_weight="balanced").fit(X, y), Window.update, 0
 
     def counted(*args: Any) -> Any:
         nonlocal paths
         paths += 1
         return real(*args)
 
-    monkeypatch.setattr(ClassWindow, "update", counted)
+    monkeypatch.setattr(Window, "update", counted)
     monkeypatch.setattr(models_without, "LEAST_OF_A_KIND", least)
     found = leave_one_out(model)
     assert paths == (6 if least == 4 else 40)

@@ -97,7 +97,7 @@ def test_kernel_rows_and_factor_wait_for_the_first_update(monkeypatch: pytest.Mo
         built.append(free.size)
         build(state, free)
 
-    monkeypatch.setattr("livesvm.solvers.models.window.refactorize", noted)
+    monkeypatch.setattr("livesvm.solvers.models.path_problem.refactorize", noted)
     back = again(again(model))
     assert back.certificate().relative_gap <= 1e-10
     X = model.window_X[:5]

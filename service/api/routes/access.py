@@ -195,12 +195,6 @@ Whole = Annotated[Body, Depends(_whole_body)]
 """The body, of one of the media that most calls read."""
 
 
-async def in_control(service: Service, call: Callable[..., T], *arguments: object) -> T:
-    """Call a function in one of the control threads, where it may wait for a disk or a lock, and return its result."""
-    with service.control.place():
-        return await service.control.run(call, *arguments)
-
-
 async def up_to_date(one: Hosted) -> None:
     """Wait until this process knows all announced changes of a model or feed; an announcement may arrive a second late.
 
@@ -214,8 +208,8 @@ async def up_to_date(one: Hosted) -> None:
 
 async def remove(service: Service, stored: str) -> Response:
     """Delete the model or feed with this name in the store, and all of its data; return the response."""
-    await asyncio.wrap_future(await in_control(service, service.erasures.begin_deletion, stored))
-    await in_control(service, service.erasures.end_deletion, stored)
+    await asyncio.wrap_future(await service.control.placed(service.erasures.begin_deletion, stored))
+    await service.control.placed(service.erasures.end_deletion, stored)
     return Response(status_code=204)
 
 

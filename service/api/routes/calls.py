@@ -65,9 +65,7 @@ def _in_threads(endpoint: Callable[..., Response], threads: str) -> Callable[...
     async def answer(service: Service, **given: Any) -> Response:
         """Reserve a place in the thread pool, and run the function in one of its threads."""
         pool: Pool = getattr(service, threads)
-        with pool.place():
-            found: Response = await pool.run(partial(endpoint, service=service, **given))
-            return found
+        return await pool.placed(partial(endpoint, service=service, **given))
 
     answer.__name__, answer.__doc__ = endpoint.__name__, endpoint.__doc__
     answer.__signature__ = signature(endpoint, eval_str=True)  # type: ignore[attr-defined]

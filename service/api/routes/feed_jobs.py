@@ -8,7 +8,7 @@ from starlette.responses import Response
 from livesvm.service.api.answers.jobs import Job
 from livesvm.service.api.bodies.reading import JSON
 from livesvm.service.api.bodies.rows import parse_backtest, read_rows
-from livesvm.service.api.routes.access import FeedId, Parts, in_control, up_to_date
+from livesvm.service.api.routes.access import FeedId, Parts, up_to_date
 from livesvm.service.api.routes.calls import Calls, answers
 from livesvm.service.api.routes.jobs import job_told
 from livesvm.service.api.routes.readings import ROWS
@@ -55,7 +55,7 @@ async def backtest(id: FeedId, request: Request, service: Parts) -> Response:
         given = {} if rows is None else {"given": Given(rows)}
         return job_told(service.jobs.submit("backtest", Subject(live), {**asked, "memory": memory}, given))
 
-    return await in_control(service, submit)
+    return await service.control.placed(submit)
 
 
 @calls("POST /feeds/{id:feed}/tune", "learn", FEED_KINDS["tune"].summary, description=FEED_KINDS["tune"].description)
@@ -66,4 +66,4 @@ async def tune(id: FeedId, service: Parts) -> Response:
     live = service.feeds().get(id)
     if live.view.state != "live":
         raise EmptyModel(f"feed {id} has no models yet: its window has {live.view.position} of {live.spec.window}")
-    return await in_control(service, lambda: job_told(service.jobs.submit("tune", Subject(live), {})))
+    return await service.control.placed(lambda: job_told(service.jobs.submit("tune", Subject(live), {})))

@@ -28,7 +28,6 @@ from livesvm.service.api.routes.access import (
     Parts,
     Ready,
     Whole,
-    in_control,
     json_of,
     moment,
     response_of,
@@ -223,10 +222,9 @@ async def _taken(
     service: Service,
     key: str | None,
 ) -> Response:
-    fleet = await in_control(service, service.fleets.live, id)
+    fleet = await service.control.placed(service.fleets.live, id)
     body = await read_rows(request)
-    with service.workers.place():
-        table = await service.workers.run(parse_table, body, fleet.spec)
+    table = await service.workers.placed(parse_table, body, fleet.spec)
     held = service.budget.holding("updates", BYTES_A_CELL * len(table) * (2 + len(fleet.spec.columns)))
     with held, service.batches.place():
         return await service.batches.run(lambda: json_of(take(fleet, table, key)))

@@ -19,7 +19,6 @@ from livesvm.service.api.routes.access import (
     Parts,
     Within,
     awaited,
-    in_control,
     may,
     moment,
     replied,
@@ -57,7 +56,7 @@ def _submit(name: str, kind: JobKind) -> None:
         live = service.models().get(id)
         body = await read_body(request)
         ask = service.jobs.ask
-        return await in_control(service, lambda: job_told(ask(name, live, parse_json(body, kind.request))))
+        return await service.control.placed(lambda: job_told(ask(name, live, parse_json(body, kind.request))))
 
 
 for name, kind in KINDS.items():
@@ -74,7 +73,7 @@ async def suspects(
 ) -> Response:
     """Return a page of the model's newest ranking by a job `suspected-labels`; without a ranking, answer 404."""
     live = service.models().get(id)
-    return await in_control(service, lambda: _page(live, service, offset, limit))
+    return await service.control.placed(lambda: _page(live, service, offset, limit))
 
 
 def _page(live: ModelHandle, service: Service, offset: int, limit: int) -> Response:
@@ -98,15 +97,16 @@ async def plot(job: JobId, extension: Extension, request: Request, service: Part
 
     For a retraining job, plot the relative gap over time, up to the present while the job runs.
     """
-    return await in_control(service, lambda: Response(service.jobs.plot(job, extension), media_type=MEDIA[extension]))
+    return await service.control.placed(
+        lambda: Response(service.jobs.plot(job, extension), media_type=MEDIA[extension])
+    )
 
 
 @calls("GET /jobs", "read", "List the jobs")
 @answers(JobList, "All.")
 async def list_all(service: Parts) -> Response:
     """List all jobs, oldest first, without results; `unanswered` lists absent front ends with unfinished jobs."""
-    with service.control.place():
-        found, away = await service.control.run(service.jobs.everywhere)
+    found, away = await service.control.placed(service.jobs.everywhere)
     return response_of(JobList(jobs=list(map(_job, found)), unanswered=away or None), exclude_none=True)
 
 
@@ -119,15 +119,14 @@ async def see(job: JobId, request: Request, service: Parts) -> Response:
     examples. For other callers, `withheld` names the omitted fields.
     """
     names = may(request, service, "learn")
-    return await in_control(service, lambda: _told(service.jobs.find(job), service, names=names))
+    return await service.control.placed(lambda: _told(service.jobs.find(job), service, names=names))
 
 
 @calls("GET /jobs/{job}/events", "read", "Watch a job")
 @answers(EVENTS, "Events, until the last one.")
 async def watch(job: JobId, request: Request, service: Parts) -> Response:
     """Send the job's state, without its result, as a server-sent event after each change, up to its final state."""
-    with service.control.place():
-        await service.control.run(service.jobs.find, job)
+    await service.control.placed(service.jobs.find, job)
 
     def look() -> Event | None:
         """Return an event with the present state of the job, or None if the job was deleted."""
@@ -144,7 +143,7 @@ async def watch(job: JobId, request: Request, service: Parts) -> Response:
 @answers(Job, "The job is stopping; or, if it had ended, as it was.")
 async def cancel(job: JobId, request: Request, service: Parts) -> Response:
     """Stop an unfinished job at its next step, or delete a finished job and its result."""
-    return await in_control(service, lambda: _told(service.jobs.remove(job)))
+    return await service.control.placed(lambda: _told(service.jobs.remove(job)))
 
 
 @calls("POST /jobs/{job}/apply", "learn", "Apply a job's result", body=ApplyRequest)

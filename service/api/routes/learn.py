@@ -73,8 +73,7 @@ async def update(
     if len(body.data) <= QUICK_BYTES and body.media == JSON and roles == NONE:
         wanted = parse_json(body, UpdateRequest).command()
     else:
-        with service.workers.place():
-            wanted = await service.workers.run(parse_update, body, roles)
+        wanted = await service.workers.placed(parse_update, body, roles)
     with service.budget.holding("updates", memory_of(wanted)):
         return replied(await awaited(request, live.update(wanted, key, solve), solve))
 
@@ -101,8 +100,7 @@ async def update_many(
     """
     models = service.models()
     body = await read_body(request, TABLE_MEDIA)
-    with service.workers.place():
-        wanted = await service.workers.run(parse_updates, body, roles, model)
+    wanted = await service.workers.placed(parse_updates, body, roles, model)
     with service.budget.holding("updates", wanted.memory()), service.many.place():
         work = service.many.begin(models.update_many, wanted.updates, key, solve)
         done = await awaited(request, work, solve, changes=False)  # an update that has begun goes on all the same

@@ -28,7 +28,6 @@ from livesvm.service.api.routes.access import (
     Parts,
     Within,
     awaited,
-    in_control,
     json_of,
     replied,
     up_to_date,
@@ -106,8 +105,7 @@ async def forecast_if(id: FeedId, request: Request, service: Parts) -> Response:
     """Return the forecasts as if known columns had the values in the rows, which replace announced values."""
     live = service.feeds().get(id)
     body = await read_rows(request)
-    with service.workers.place():
-        rows = await service.workers.run(parse_announcements, body, live.spec)
+    rows = await service.workers.placed(parse_announcements, body, live.spec)
     with service.budget.holding("updates", BYTES_A_CELL * sum(len(row) + 1 for row in rows)):
         found = await awaited(request, live.what_if(rows), Solve(), changes=False)
     return json_of(found)
@@ -134,8 +132,7 @@ async def update(id: FeedId, request: Request, service: Parts, solve: Within, ke
     """
     live = service.feeds().get(id)
     body = await read_body(request)
-    with service.workers.place():
-        changes = (await service.workers.run(parse_json, body, FeedUpdateRequest)).changes()
+    changes = (await service.workers.placed(parse_json, body, FeedUpdateRequest)).changes()
     return replied(await awaited(request, live.update(changes, key, solve), solve))
 
 
@@ -186,8 +183,8 @@ async def look_back(
     ends = seconds_asked(live.spec, begin, "from"), seconds_asked(live.spec, end, "to", "last")
     found = await awaited(request, live.history(PastForecastsQuery(limit, *ends, step, points)), Solve(), changes=False)
     if as_arrow:
-        return await in_control(service, lambda: Response(arrow.of_history(found), media_type=ARROW))
-    return await in_control(service, lambda: json_of(found))
+        return await service.control.placed(lambda: Response(arrow.of_history(found), media_type=ARROW))
+    return await service.control.placed(lambda: json_of(found))
 
 
 @calls("GET /feeds/{id:feed}/certificate", "read", "Prove that a feed's models are optimal")
@@ -243,8 +240,7 @@ async def plot(id: FeedId, extension: Extension, request: Request, service: Part
     asked = PastForecastsQuery(limit, step=live.spec.horizons[0], points=PLOTTED_MOST)
     rows = (await awaited(request, live.history(asked), Solve(), changes=False))["rows"]
     seen = live.view
-    return await in_control(
-        service,
+    return await service.control.placed(
         lambda: Response(draw_feed(extension, id, live.spec, rows, seen.forecasts), media_type=PICTURES[extension]),
     )
 
@@ -255,8 +251,7 @@ async def _taken(
     """Parse the rows in a body, and pass them to a feed; calls with the same Idempotency-Key have one effect."""
     live = service.feeds().get(id)
     body = await read_rows(request)
-    with service.workers.place():
-        rows = await service.workers.run(parse, body, live.spec)
+    rows = await service.workers.placed(parse, body, live.spec)
     with service.budget.holding("updates", BYTES_A_CELL * sum(len(row) + 1 for row in rows)):
         reply = await awaited(request, live.observe(rows, key), Solve())
     return replied(reply)

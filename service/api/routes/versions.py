@@ -35,6 +35,5 @@ async def restore(id: ModelId, request: Request, service: Parts, solve: Within, 
     """Create a new version with the examples, targets, weights and C of an earlier version."""
     live = service.models().get(id)
     body = await read_body(request)
-    with service.workers.place():
-        wanted = await service.workers.run(parse_json, body, RestoreRequest)
+    wanted = await service.workers.placed(parse_json, body, RestoreRequest)
     return replied(await awaited(request, live.restore(wanted.version, key, solve), solve))

@@ -11,7 +11,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -21,7 +21,6 @@ from livesvm.solvers.analyses.leave_one_out.by_path import decisions_by_pairs, d
 from livesvm.solvers.analyses.leave_one_out.models_without import checked, leave_each
 from livesvm.solvers.errors import InvalidInput
 from livesvm.solvers.models.base import LiveEstimator
-from livesvm.solvers.models.class_window import ClassWindow
 from livesvm.solvers.models.model_view import View
 from livesvm.solvers.runtime.html import html_of
 from livesvm.solvers.runtime.progress import Progress, steadily
@@ -199,9 +198,8 @@ def held_out_by_class(
     groups = [places[fold == name] for name in np.unique(fold)]
     if not keeps_weight and view.pairs and view.robustness is None:
         off = max(float(np.abs(shares(out) - 1.0).max()) for out in groups)
-        window = cast(ClassWindow, view.window)
-        if off < ALIKE and all(pair.n_free for pair in window.pairs.values()):
-            found = decisions_by_pairs(window, groups)
+        if off < ALIKE and all(pair.n_free for pair in view.window.pairs.values()):
+            found = decisions_by_pairs(view.window, groups)
             if found is not None:
                 return found[places]
     copy = (view.copy(class_weight=view.class_weights) if view.shares_costs else view.copy()).model

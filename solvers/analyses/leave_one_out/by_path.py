@@ -21,9 +21,9 @@ from livesvm.solvers.homotopy.run import NO_CHANGES, NO_EXAMPLES, Solve, follow
 from livesvm.solvers.homotopy.solve import TRUSTED, Stage, solve
 from livesvm.solvers.kernels.kernel import times
 from livesvm.solvers.models.base import LiveEstimator
-from livesvm.solvers.models.class_window import ClassWindow
-from livesvm.solvers.models.pair import Pair
+from livesvm.solvers.models.path_problem import PathProblem
 from livesvm.solvers.models.report import UpdateReport
+from livesvm.solvers.models.window import Window
 from livesvm.solvers.problem.snapshot import compact_copy, sharing_copy
 from livesvm.solvers.problem.state import PathState
 from livesvm.solvers.runtime.compile import compiled, compiled_allocating
@@ -65,7 +65,7 @@ def decisions_by_updates(
     ------
     InvalidInput : nothing can be learnt from the examples that stay
     """
-    keys, X, gram = copy.keys_, copy._window.X, copy._window.state.kernel.gram
+    keys, X, gram = copy.keys_, copy._window.X, copy._window.kernel.gram
     decisions, events = np.empty((len(keys), *copy._window.predictor().decision_function(X[:0]).shape[1:])), 0
     for done, out in enumerate(parts):
         tell(done, len(keys))
@@ -77,7 +77,7 @@ def decisions_by_updates(
     return decisions, events
 
 
-def decisions_by_pairs(window: ClassWindow, groups: list[Ints]) -> Floats | None:
+def decisions_by_pairs(window: Window, groups: list[Ints]) -> Floats | None:
     """Return the decisions (n, n_pairs) on each group's examples by the models without this group.
 
     Paths are followed pair by pair, on copies of the pairs' states; the examples that stay keep their losses. The rows
@@ -105,9 +105,9 @@ def decisions_by_pairs(window: ClassWindow, groups: list[Ints]) -> Floats | None
     return decisions
 
 
-def _models_without(pair: Pair, numbers: Ints, name: Ints, count: int) -> Floats:
+def _models_without(pair: PathProblem, numbers: Ints, name: Ints, count: int) -> Floats:
     """Return a pair's models without each group, (count, n + 1): coefficients, then b; ``name`` (n,) has the groups."""
-    state = compact_copy(pair.state, pair.slot[numbers])
+    state = compact_copy(pair.state, pair.at(numbers))
     refresh(state)
     models = np.tile(np.append(state.examples.beta[: name.size], state.b), (count, 1))
     leaving = np.argsort(name, kind="stable")[np.count_nonzero(name < 0) :]
@@ -124,16 +124,12 @@ def updated_without(
     copy: LiveEstimator, keys: list[Key], weights: Mapping[Key, float] | None = None
 ) -> Iterator[UpdateReport]:
     """Context in which a private copy lacks the examples ``keys`` and has other ``weights``; its end undoes both."""
-    window, learnt = copy._window, dict(vars(copy))
-    gram = window.state.kernel.gram
-    vacant = [] if gram is None else list(gram.vacant)
+    learnt = dict(vars(copy))
     try:
-        with undone(window.undone_on_error()):
+        with undone(copy._window.undone_on_error()):
             yield copy.update(remove=keys, reweight=weights)
     finally:
         vars(copy).update(learnt)
-        if gram is not None:
-            gram.vacant = vacant
 
 
 FEW = 8  # events that most leave with; for so few no example is left out of a walk

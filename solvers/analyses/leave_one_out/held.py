@@ -66,7 +66,7 @@ class ClassPair(NamedTuple):
 def _problems(view: View, places: Ints) -> Iterator[ClassPair]:
     """Yield the problem of each pair of classes, if both classes have examples."""
     arrays = dict[str, Any]()
-    for a, b in view.both_there or [(0, 1)]:
+    for a, b in view.both_there:
         both = np.flatnonzero((places == a) | (places == b))
         is_first = places[both] == a
         of = of_pair(view, (a, b), both, arrays) if view.pairs else view

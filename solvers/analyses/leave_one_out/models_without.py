@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple, cast
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -266,21 +266,19 @@ def leave_each(view: View, members: Ints, tell: Tell, *, is_kept: bool) -> tuple
     parts = [_Part(np.empty(view.model.n_window_), is_kept) for _ in range(len(pairs) or 1)]
     if view.shares_costs:
         events = _leave_kind_by_kind(view, parts, tell)
-    elif not pairs:
-        events = parts[0].leave(view, members, tell, is_private=not is_kept)
     else:
+        is_private, inside = bool(pairs) or not is_kept, _tell_nothing if pairs else tell
         for number, (part, one) in enumerate(zip(parts, _views(view), strict=True)):
             tell(number * members.size // len(parts), members.size)
-            events += part.leave(one, members, _tell_nothing)
+            events += part.leave(one, members, inside, is_private=is_private)
     own = -np.stack([part.own for part in parts], axis=1) if pairs else parts[0].own
     return own, events, parts
 
 
 def of_pair(view: View, two: Two, members: Ints, arrays: dict[str, Any]) -> OfPair:
     """Return a pair of classes; ``members`` are its places in the window, and all pairs share the dict ``arrays``."""
-    window = cast(Any, view.window)
-    pair = window.pairs[two]
-    return OfPair(view, arrays, two, pair.state, _Standing(pair.slot[window.slots[members]], window.weights[members]))
+    window, pair = view.window, view.window.pairs[two]
+    return OfPair(view, arrays, two, pair.state, _Standing(pair.at(window.slots[members]), window.weights[members]))
 
 
 def left_alone(view: View | OfPair, members: Ints, tell: Tell) -> Floats:

@@ -151,7 +151,7 @@ class PairwiseOutlierPath:
         rows = view.rows(X)
         targets, values = view.targets(y, len(rows)), self._values()
         wins = np.empty((values.size, len(rows), len(view.pairs)), np.bool_)  # of the second class
-        given = view.window.state.kernel.gram is not None
+        given = view.window.kernel.gram is not None
         for q, two in enumerate(view.pairs):
             path = self.pairs.get((view.labels[two[0]], view.labels[two[1]]))
             if path is None:  # one of the two has no examples

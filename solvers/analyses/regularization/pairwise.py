@@ -146,7 +146,7 @@ class PairwiseRegularizationPath(Optima):
         if two not in self._paths:
             decisions = self._view.model.predictor().decide(rows)[:, q]
             return Turns(~(decisions > 0), np.empty(0), np.empty(0, np.int64))
-        given = self._view.window.state.kernel.gram is not None
+        given = self._view.window.kernel.gram is not None
         return self._paths[two].turns(dense(rows)[:, self._here(two)] if given else rows)
 
     def _counts(self, value: float) -> tuple[Ints, Ints]:

@@ -70,8 +70,7 @@ def _free_of(model: Any, given: dict[str, Any], X: Floats, y: Any, weights: Floa
         check()
         some = spread_evenly(len(X), size)
         window = model._like(**given, components=None).fit(X[some], y[some], sample_weight=weights[some])._window
-        states = [pair.state for pair in window.pairs.values()] if hasattr(window, "pairs") else [window.state]
-        counts.append((some.size, max(1.0, math.hypot(*(state.n_free for state in states)))))
+        counts.append((some.size, max(1.0, math.hypot(*(one.n_free for one in window.problems.values())))))
     (a, fewer), (b, more) = counts
     power = min(max(math.log(more / fewer) / math.log(b / a), 0.0), 1.0)
     return float(more * (model.n_window_ / b) ** power)

@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from typing import cast
 
 import numpy as np
 
 from livesvm.solvers.kernels.definiteness import check_positive
 from livesvm.solvers.kernels.function import FunctionKernel
-from livesvm.solvers.kernels.gram import HeldStanding
 from livesvm.solvers.kernels.kernel import Kernel
+from livesvm.solvers.problem.state import FeatureTable, resized
 from livesvm.solvers.runtime.cached import cached_property
 from livesvm.solvers.runtime.compile import compiled
 from livesvm.solvers.runtime.types import Floats, Ints
@@ -20,7 +21,7 @@ from livesvm.solvers.sparse import Features, SparseRows, dense
 AT_HAND = 2**26  #: bytes of kernel rows of new examples that are computed once for all problems
 
 
-class SharedFeatures:
+class SharedFeatures(FeatureTable):
     """Features of numbered examples, and the kernel values between these examples.
 
     Parameters
@@ -29,11 +30,8 @@ class SharedFeatures:
     """
 
     def __init__(self, kernel: Kernel) -> None:
-        self.kernel = kernel
-        self.XT: Features = np.zeros((0, 1))  #: (d, capacity) features; of sparse examples capacity rows
-        self.diagonal = np.zeros(1)  #: (capacity,) k(x, x)
-        self.n_slots = 0  #: numbers 0 to n_slots - 1 are or were in use
-        self.vacant: list[int] = []
+        super().__init__(kernel)
+        self.diagonal = np.zeros(0)  #: (capacity,) k(x, x)
         self._row_of: Ints | None = None  # by number: the rows below that are ready
         self._rows = np.empty((0, 0))
 
@@ -42,38 +40,23 @@ class SharedFeatures:
         """A flag (1,) that interrupts a compiled call that solves several problems."""
         return np.zeros(1, np.int64)
 
-    @property
-    def capacity(self) -> int:
-        """The number of examples for which there is space."""
-        return self.diagonal.size
-
-    @property
-    def n_features(self) -> int:
-        """How many features an example has."""
-        return self.XT.width if isinstance(self.XT, SparseRows) else self.XT.shape[0]
-
-    @property
-    def is_sparse(self) -> bool:
-        """Whether features are stored sparse: only those other than 0."""
-        return isinstance(self.XT, SparseRows)
-
-    def insert(self, X: Features, known: Ints) -> Ints:
-        """Give numbers to new examples ``X`` (m, d), and return them.
-
-        For a precomputed kernel ``X`` (m, n + m) holds kernel values with the examples ``known`` (n,), and of the new
-        examples with each other.
-        """
-        gram = self.kernel.gram
-        if gram is not None:
-            X = gram.admit(dense(X), self._gram_numbers(known))[:, None].astype(np.float64)
-        return self.place(X)
-
     def place(self, X: Features) -> Ints:
         """Store new examples ``X`` (m, d), dense or sparse like the stored ones, and return their numbers."""
-        numbers = self._new_numbers(X.shape[0])
-        self._put(X, numbers)
+        numbers = self._new_slots(X)
+        if isinstance(self.XT, SparseRows):
+            self.XT = self.XT.put(numbers, cast(SparseRows, X), self.vacant)
+        else:
+            self.XT[:, numbers] = dense(X).T
         self.diagonal[numbers] = self.kernel.diagonal(X)
         return numbers
+
+    def resize(self, capacity: int) -> None:
+        super().resize(capacity)
+        self.diagonal = resized(self.diagonal, capacity)
+
+    @property
+    def _arrays(self) -> tuple[Floats, ...]:
+        return (self.diagonal,)
 
     def make_positive(self, window: Ints, leave: Ints, come: Ints, limit: int) -> bool:
         """Make stored kernel values positive semi-definite, for a window without ``leave``; say if they changed.
@@ -90,99 +73,17 @@ class SharedFeatures:
             return is_new
         stay = np.concatenate([np.setdiff1d(window, leave, assume_unique=True), come])
         is_new |= check_positive(kernel, self.features(stay), limit)
-        every = np.concatenate([window, come])
-        self.diagonal[every] = kernel.diagonal(self.features(every))
+        self.measure(np.concatenate([window, come]))
         return is_new
 
-    def standing(self) -> HeldStanding | None:
-        """Return the state of the stored kernel values, for :meth:`bring_back`; None if the kernel stores no values."""
-        return None if self.kernel.held is None else self.kernel.held.standing()
-
-    def bring_back(self, before: HeldStanding | None, window: Ints) -> None:
-        """Undo the changes of a failed update to the kernel values of the window."""
-        if self.kernel.held is None:
-            return
-        if before is not None:
-            self.kernel.held.bring_back(before)
-        if window.size:
-            self.diagonal[window] = self.kernel.diagonal(self.features(window))
+    def measure(self, numbers: Ints) -> None:
+        """Read k(x, x) of examples again, if the kernel stores values, as these may have changed."""
+        if self.kernel.held is not None and numbers.size:
+            self.diagonal[numbers] = self.kernel.diagonal(self.features(numbers))
 
     def release(self, numbers: Ints) -> None:
         """Release the numbers of examples that have left, for use by new examples."""
-        if self.kernel.gram is not None and numbers.size:
-            self.kernel.gram.release(self._gram_numbers(numbers))
         self.vacant.extend(numbers[::-1].tolist())
-
-    def _gram_numbers(self, numbers: Ints) -> Ints:
-        return dense(self.columns(numbers))[0].astype(np.int64) if numbers.size else numbers
-
-    def _new_numbers(self, m: int) -> Ints:
-        reused = [self.vacant.pop() for _ in range(min(m, len(self.vacant)))]
-        fresh = m - len(reused)
-        self.n_slots += fresh
-        if self.n_slots > self.diagonal.size:
-            more = np.zeros(64 + self.n_slots * 5 // 4)
-            more[: self.diagonal.size] = self.diagonal
-            self.diagonal = more
-        return np.array([*reused, *range(self.n_slots - fresh, self.n_slots)], np.int64)
-
-    def expect(self, X: Features) -> None:
-        """Allocate space for features with the width of ``X`` (m, d), dense or sparse like ``X``."""
-        is_sparse = isinstance(X, SparseRows)
-        self.XT = SparseRows.empty(self.capacity, X.shape[1]) if is_sparse else np.zeros((X.shape[1], self.capacity))
-
-    def _put(self, X: Features, numbers: Ints) -> None:
-        if self.n_features != X.shape[1] or isinstance(X, SparseRows) != isinstance(self.XT, SparseRows):
-            self.expect(X)
-        if isinstance(self.XT, SparseRows):
-            assert isinstance(X, SparseRows)
-            self.XT = self.XT.resized(self.capacity).put(numbers, X, self.vacant)
-            return
-        if self.XT.shape[1] != self.capacity:
-            XT = np.zeros((X.shape[1], self.capacity))
-            XT[:, : self.XT.shape[1]] = self.XT
-            self.XT = XT
-        self.XT[:, numbers] = dense(X).T
-
-    def cool(self) -> None:
-        """Free the space that is reserved for more examples."""
-        if self._spare:
-            n = self.n_slots
-            self.diagonal = self.diagonal[:n].copy()
-            self.XT = self.XT.resized(n) if isinstance(self.XT, SparseRows) else self.XT[:, :n].copy()
-
-    @property
-    def hot_bytes(self) -> int:
-        """Bytes that :meth:`cool` would free."""
-        return self._data_bytes * self._spare // self.capacity if self._spare else 0
-
-    @property
-    def held_bytes(self) -> int:
-        """Bytes that all arrays and a precomputed kernel matrix take."""
-        held = self.XT.values.nbytes + self.XT.indices.nbytes if isinstance(self.XT, SparseRows) else 0
-        return self._data_bytes + held + (0 if self.kernel.gram is None else self.kernel.gram.values.nbytes)
-
-    @property
-    def _spare(self) -> int:
-        """How many numbers have never been given to an example."""
-        return self.capacity - self.n_slots
-
-    @property
-    def _data_bytes(self) -> int:
-        """Bytes that the arrays indexed by number take, without the values of sparse rows."""
-        features = 2 * self.XT.start.nbytes if isinstance(self.XT, SparseRows) else self.XT.nbytes
-        return features + self.diagonal.nbytes
-
-    def features(self, numbers: Ints) -> Features:
-        """Return the features of examples, (m, d)."""
-        found = self.columns(numbers)
-        return found if isinstance(found, SparseRows) else np.ascontiguousarray(found.T)
-
-    def columns(self, numbers: Ints) -> Features:
-        """Return the features of examples in the form that kernels expect: transposed, (d, m), or sparse rows."""
-        if isinstance(self.XT, SparseRows):
-            return self.XT[numbers]
-        return np.ascontiguousarray(np.take(self.XT, numbers, axis=1, mode="clip"))
 
     def values(self, X: Features, numbers: Ints) -> Floats:
         """Return the kernel values of ``X`` (m, d) with the examples ``numbers`` (k,), as (m, k)."""
