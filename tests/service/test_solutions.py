@@ -21,6 +21,7 @@ from livesvm.service.store.sqlite import SqliteStore
 from livesvm.solvers.errors import SolverError
 from livesvm.solvers.models.base import LiveEstimator
 from livesvm.solvers.models.change import Batch, Change, Edits
+from livesvm.solvers.models.report import UpdateReport
 from livesvm.solvers.robust.settings import Robustness
 from tests.support.live_models import FailingStore, Recovering, alive, batch, decisions
 from tests.support.solutions import ONE_CLASS, REGRESSION, SPEC, any_update, taken_back
@@ -121,13 +122,13 @@ def test_nothing_is_solved_and_short_updates_behind_a_solution_are(
 ) -> None:
     live = with_solution(store, SPEC)
     solved: list[object] = []
-    update = LiveEstimator.update
+    learn = LiveEstimator.learn
 
-    def noted(model: LiveEstimator, *arguments: Any, **options: Any) -> Any:
+    def noted(model: LiveEstimator, change: Change) -> UpdateReport:
         solved.append(model)
-        return update(model, *arguments, **options)
+        return learn(model, change)
 
-    monkeypatch.setattr(LiveEstimator, "update", noted)
+    monkeypatch.setattr(LiveEstimator, "learn", noted)
     back = again(store, live, 0)
     assert solved == []
     for seed in (7, 8):
