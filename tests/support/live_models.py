@@ -108,7 +108,8 @@ class Recovering(HostedModel):
 def context_of(store: Store, **settings: Any) -> Context:
     metrics = Metrics()
     source = Source(store, Health(metrics), metrics)
-    chosen = Settings(**{"snapshot_replay_seconds": 1e9, "solution_seconds": 1e9} | settings)
+    limits = {"snapshot_replay_seconds": 1e9, "solution_seconds": 1e9, "solve_seconds": 3600.0}  # the first call compiles
+    chosen = Settings(**limits | settings)
     return Context(chosen, source, SolveScheduler(1), holder="me")
 
 
