@@ -108,7 +108,7 @@ class Recovering(HostedModel):
 def context_of(store: Store, **settings: Any) -> Context:
     metrics = Metrics()
     source = Source(store, Health(metrics), metrics)
-    limits = {"snapshot_replay_seconds": 1e9, "solution_seconds": 1e9, "solve_seconds": 3600.0}  # the first call compiles
+    limits = {"snapshot_replay_seconds": 1e9, "solution_seconds": 1e9, "solve_seconds": 3600.0}  # a call may compile
     chosen = Settings(**limits | settings)
     return Context(chosen, source, SolveScheduler(1), holder="me")
 
