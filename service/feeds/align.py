@@ -146,7 +146,11 @@ def steady(times: Times) -> Times:
     last = int(np.flatnonzero(like)[-1])
     first = int(np.flatnonzero(~like[:last])[-1]) + 1 if not like[:last].all() else 0
     ends = np.cumsum([0, *map(len, blocks)])
-    return times[ends[first] : ends[last + 1] + 1]
+    begin = int(ends[first])
+    if first:  # the pace changes within the first block
+        others = np.flatnonzero(abs(np.log(blocks[first] / paces[last])) >= math.log(CHANGED))
+        begin += int(others[-1]) + 1 if others.size else 0
+    return times[begin : ends[last + 1] + 1]
 
 
 def grid_of(times: Times, of_target: Times) -> tuple[Align, Every] | None:

@@ -230,7 +230,7 @@ def rows(path: Path, dialect: Dialect) -> Iterator[Line]:
     is_new = is_note = False
     notes = list[Line]()
     for cells in _cells(text, dialect.separator):
-        if not any(cells):
+        if not (cells and cells[0]) and not any(cells):  # which is quick for most rows
             is_new = True
         elif (cells[own:] if own else cells) != again:
             is_note = is_note or (is_new and is_header(cells))

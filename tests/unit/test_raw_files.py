@@ -6,6 +6,7 @@ import gzip
 import json
 import re
 import shlex
+from calendar import monthrange
 from dataclasses import replace
 from datetime import datetime, timedelta
 from itertools import pairwise
@@ -15,7 +16,7 @@ from typing import Any
 
 import pytest
 
-from livesvm.service.feeds import file_report
+from livesvm.service.feeds import file_report, inspection
 from livesvm.service.feeds.inspection import FileOptions, InspectedTable, examples, table
 from livesvm.service.files import dialect
 from livesvm.service.models.fields import MODEL_ID
@@ -1247,3 +1248,143 @@ def test_numbered_hours_keep_the_local_day(tmp_path: Path) -> None:
         "2023-10-29T02:00:00+01:00",
         "2023-10-29T03:00:00+01:00",
     ]
+
+
+def test_rows_in_any_order_are_sent_oldest_first(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    lines = [f"{when:%d/%m/%Y %H:%M},{at}" for at, (when, _) in enumerate(hours(11_000))]
+    newest_first = lines[::-1]
+    newest_first[10_500:10_502] = newest_first[10_501:10_499:-1]
+    late = [*lines[:10_600], lines[10_601], lines[10_600], *lines[10_602:]]
+    for most in (200_000, 3000):  # in memory, and in files
+        monkeypatch.setattr(inspection, "SORTED", most)
+        for rows, order in ((newest_first, "newest first"), (late, "none")):
+            found = read(tmp_path / "x.csv", "\n".join(["time,v", *rows]))
+            assert found.said["order"] == f"{order}; it is sent oldest first"
+            assert column(found, "v") == [*map(str, range(11_000))]
+            assert "times that come twice" not in found.said
+            sent = found.row_of
+            assert sent is not None
+            assert all(rows[sent(at)] == lines[at] for at in (499, 500, 10_600))
+    twice = read(tmp_path / "x.csv", "\n".join(["time,v", *late, lines[5].split(",")[0] + ",77"]))
+    assert twice.said["times that come twice"] == "1; the last value of each is taken"
+    assert column(twice, "v")[4:7] == ["4", "77", "6"]
+
+
+def test_an_interval_is_that_of_the_longest_steady_part(tmp_path: Path) -> None:
+    early = steps(3000, 2, lambda t, at: f"{t:{ISO}},{at}")
+    late = steps(3000, 16, lambda t, at: f"{t:{ISO}},{at}", datetime(2024, 3, 10))
+    found = read(tmp_path / "x.csv", "\n".join(["time,v", *early, *late]))
+    assert (found.said["interval"], found.align) == (
+        "15min; readings come about every 16min since 2024-03-10",
+        "mean:15min",
+    )
+    two_days = [f"{datetime(1980, 1, 1) + timedelta(days=2 * at):%Y-%m-%d},{at}" for at in range(600)]
+    daily = [f"{datetime(1984, 1, 1) + timedelta(days=at):%Y-%m-%d},{at}" for at in range(4000)]
+    found = read(tmp_path / "x.csv", "\n".join(["time,v", *two_days, *daily]))
+    assert (found.said["interval"], found.said["gaps"], found.align) == ("1d", 600, None)
+
+
+def test_a_day_that_is_a_date_is_complete(tmp_path: Path) -> None:
+    content = "\n".join(["time,v", *(f"{day},{at}" for at, day in enumerate(DAYS))])
+    found = read(tmp_path / "x.csv", content, align="mean:1d")
+    assert (found.said["aligned"], column(found, "v")[-1]) == ("mean, every 1d: none moved", "59")
+
+
+def test_impossible_times_are_left_out_or_refused(tmp_path: Path) -> None:
+    lines = [f"{day:%Y,%m,%d},{at}" for at, day in enumerate(DAYS)]
+    found = read(tmp_path / "x.csv", "\n".join(["year,month,day,v", *lines[:31], "2024,2,30,5", *lines[31:]]))
+    assert found.said["rows left out, as their times do not exist"] == "1, such as '2024 2 30'"
+    assert (found.count, found.row_of and found.row_of(31)) == (60, 32)
+    days = [f"{day:%m/%d/%Y},{at}" for at, day in enumerate(DAYS)]
+    with pytest.raises(ValueError, match="row 56 below the header: '31/01/2024' is no time as the others"):
+        read(tmp_path / "x.csv", "\n".join(["time,v", *days[:55], "31/01/2024,1", *days[55:]]))
+
+
+def test_two_styles_of_dates_are_read_in_one_order(tmp_path: Path) -> None:
+    styles = ("%m/%d/%Y %H:%M:%S", "%m/%d/%y %I:%M:%S %p")
+    lines = [f"{when:{styles[at > 500]}},{at}" for at, (when, _) in enumerate(hours(900))]
+    found = read(tmp_path / "x.csv", "\n".join(["time,v", *lines]))
+    assert found.said["time"].startswith("time: %m/%d/%Y %H:%M:%S or %m/%d/%y %I:%M:%S %p, ")
+    assert column(found, "time") == [f"{when:{ISO}}" for when, _ in hours(900)]
+
+
+def test_rows_of_several_lengths_are_asked_about(tmp_path: Path) -> None:
+    lines = [
+        line
+        for when, one in hours(96)
+        for line in (f"{when},1,{one}", f"{when:%Y-%m-%d} 23:59,24,{one}")[: 1 + (when.hour == 23)]
+    ]
+    content = "\n".join(["time,ob_hour_count,v", *lines])
+    with pytest.raises(ValueError, match="several lengths, 1, 24 in 'ob_hour_count'; say --series ob_hour_count"):
+        read(tmp_path / "x.csv", content)
+    assert read(tmp_path / "x.csv", content, series="ob_hour_count").said["series"] == "2, named by ob_hour_count"
+
+
+def test_hours_with_marks_and_days_of_months_are_rows(tmp_path: Path) -> None:
+    names = ";".join(f"H{hour:02d};V{hour:02d}" for hour in range(1, 25))
+    rows = [f"{day:%Y;%m;%d};" + ";".join(f"{hour};{'N' if hour == 3 else 'V'}" for hour in range(24)) for day in DAYS]
+    found = read(tmp_path / "x.csv", "\n".join([f"ANO;MES;DIA;{names}", *rows]))
+    assert (found.count, found.said["interval"]) == (24 * 60, "1h")
+    assert [*found.rows()][2:4] == [["2024-01-01T03:00:00", "2"], ["2024-01-01T04:00:00", ""]]
+    months = [(year, month) for year in (2023, 2024) for month in range(1, 13)]
+    cells = [
+        [f"{day + month / 10}" if day <= monthrange(year, month)[1] else "" for day in range(1, 32)]
+        for year, month in months
+    ]
+    lines = [f"{year},{month},{','.join(each)}" for (year, month), each in zip(months, cells, strict=True)]
+    found = read(tmp_path / "x.csv", "\n".join([f"year,month,{','.join(f'd{day}' for day in range(1, 32))}", *lines]))
+    assert (found.count, found.said["interval"], column(found, "value")[31]) == (731, "1d", "1.2")
+
+
+@pytest.mark.parametrize(
+    ("names", "write", "first"),
+    [
+        ("年/Year,月/Month,日/Day,v", lambda t: f"{t:%Y,%-m,%-d}", "2024-03-01T00:00:00"),
+        ("ano,mes,dia,hora[utc],minuto,v", lambda t: f"{t:%Y,%-m,%-d,%-H,%M}", "2024-03-01T00:00:00+00:00"),
+        ("Data,Hora UTC,v", lambda t: f"{t:%Y/%m/%d,%H%M} UTC", "2024-03-01T00:00:00+00:00"),
+        ("date,v", lambda t: f"{t:%Y-%m-%d %I-%p}", "2024-03-01T00:00:00"),
+        ("Date,Time,v", lambda t: f"{t:%d/%m/%y,%-I:%M}{'ap'[t.hour > 11]}", "2024-03-01T00:00:00"),
+    ],
+)
+def test_parts_of_times_of_other_programs(names: str, write: Any, first: str, tmp_path: Path) -> None:
+    minutes = 1440 if "Day" in names else 60
+    found = read(tmp_path / "x.csv", "\n".join([names, *steps(60, minutes, lambda t, at: f"{write(t)},{at}.5")]))
+    assert found.time is not None
+    assert (column(found, found.time)[0], found.said["interval"]) == (first, "1d" if "Day" in names else "1h")
+
+
+def test_dates_without_a_header_and_odd_numbers(tmp_path: Path) -> None:
+    lines = [f"8788 {day:%d%m%y} {at * 7 % 50}" for at, day in enumerate(DAYS)]
+    found = read(tmp_path / "x.csv", "\n".join(lines))
+    assert (found.said["time"].split(",")[0], column(found, "column2")[-1]) == (
+        "column2: %d%m%y",
+        "2024-02-29T00:00:00",
+    )
+    lines = [f"{when},{'1.37e 17' if at == 300 else one}" for at, (when, one) in enumerate(hours(400))]
+    found = read(tmp_path / "x.csv", "\n".join(["time,v", *lines]))
+    assert found.said["texts among numbers"] == "'1.37e 17' 1 times, which are taken as missing"
+
+
+def test_the_day_in_a_title_is_that_of_the_rows_below(tmp_path: Path) -> None:
+    blocks = [
+        [
+            f"Journée du {day:%d/%m/%Y},,",
+            "Heures,Consommation,Prévision",
+            *(f"{hour:02d}:00,{hour},1" for hour in range(24)),
+            ",,",
+            ",,",
+        ]
+        for day in (DAYS[0], DAYS[1], DAYS[5])
+    ]
+    found = read(tmp_path / "x.csv", "\n".join([*(line for block in blocks for line in block), "RTE ne peut,tenu,"]))
+    stamps = column(found, "time")
+    assert (len(stamps), stamps[0], stamps[-1]) == (72, "2024-01-01T00:00:00", "2024-01-06T23:00:00")
+    assert found.targets[0] == "Consommation"
+
+
+def test_the_sheet_of_a_workbook_is_an_option(tmp_path: Path) -> None:
+    pytest.importorskip("python_calamine", reason="livesvm[excel] is not installed")
+    path = workbook(tmp_path / "meter.xlsx")
+    assert table(path, FileOptions(member="Data")).count == 60
+    with pytest.raises(ValueError, match=r"--member: the workbook has no sheet 'Other'; it has .*Data"):
+        table(path, FileOptions(member="Other"))
