@@ -1,4 +1,4 @@
-"""Limits of the number of connections, in all and of each client; idle connections are closed for new ones."""
+"""Limits of the number of connections, in total and per client; a new connection may close an idle one."""
 
 from __future__ import annotations
 
