@@ -39,9 +39,10 @@ _VERBS = ("relabel", "reweight", "decay", "C", "robust")
 
 @dataclass(frozen=True)
 class Batch:
-    """Examples to add: X (n, d), dense or sparse, y (n,) where the task has targets, keys and weights (n,) if given.
+    """Examples to add: X (n, d), dense or sparse, y (n,) if the task has targets, and keys and weights (n,) if given.
 
-    For a model with columns, X has the rows as they came until the update is planned, and then codes with their words.
+    For a model with columns, X has rows as they came until the update is planned; after that, X has their numeric codes
+    and the words that the codes stand for.
     """
 
     X: Any
@@ -92,7 +93,7 @@ class Batch:
 
 @dataclass(frozen=True)
 class Removal:
-    """Examples to remove: by keys, the number of the oldest, or all with a time before the Unix time ``older_than``."""
+    """Examples to remove: those with given keys, a number of the oldest, or those before Unix time ``older_than``."""
 
     keys: list[Key] | None = None
     oldest: int | None = None
@@ -226,9 +227,9 @@ class Update:
 class Command:
     """One update as logged, with nothing left to decide: examples to add with their keys, keys to remove, and edits.
 
-    ``next_key`` is the model's counter of generated keys after the command; ``arrived`` is a Unix time in seconds;
-    ``request`` is the Idempotency-Key; ``rules`` is the version of the rules that accepted the update; ``dropped`` has
-    keys of examples that are too old to be added, ``ignored`` keys of rows that had been added before.
+    ``next_key`` is the model's counter of generated keys after the command. ``arrived`` is a Unix time in seconds.
+    ``request`` is the Idempotency-Key. ``rules`` is the version of the rules that accepted the update. ``dropped`` has
+    the keys of examples that are too old to be added. ``ignored`` has the keys of rows that had been added before.
     """
 
     add: Batch | None
