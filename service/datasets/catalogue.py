@@ -83,8 +83,8 @@ class UploadFormat:
 class Found:
     """Rows of one dataset to erase: the dataset's directory, the marks of the rows' keys, and the number of rows.
 
-    ``held_by`` names another front end that has the dataset. Until that front end has searched the dataset, ``rows`` is
-    None, and ``marks`` has the marks of all keys to erase.
+    ``held_by`` names another front end that has the dataset; until it has searched the dataset, ``rows`` is None, and
+    ``marks`` has the marks of all keys to erase.
     """
 
     name: str

@@ -22,8 +22,8 @@ class Step:
 
     ``days`` are the examples that were forecast and then learnt; ``window`` has the model's examples afterwards.
     ``update`` and ``certificate`` are the service's answers. Times are in seconds. ``right`` counts the correct
-    forecasts of the model. ``majority_right`` counts those that the most frequent label of the earlier window would
-    give.
+    forecasts of the model. ``majority_right`` counts the correct forecasts if each day gets the most frequent label of
+    the earlier window.
     """
 
     days: Examples

@@ -36,8 +36,8 @@ class Due:
 
     A solution is due after ``solution_seconds`` of solving since the last one. No snapshot is due after ``seconds`` if
     the updates since the newest snapshot took less than ``worth_seconds`` to solve. No snapshot is due when the model
-    goes to rest if the updates since the newest snapshot took less than ``worth_at_rest`` to solve. Solving so few
-    updates again takes less time than writing a snapshot.
+    goes to rest if the updates since the newest snapshot took less than ``worth_at_rest`` to solve. Updates that were
+    solved quickly take less time to solve again than a snapshot takes to write.
     """
 
     updates: int

@@ -34,7 +34,7 @@ class LogEntry(Protocol):
         """The entry itself if it is a command that only adds and removes examples, else None."""
 
     def encode(self) -> bytes:
-        """Return bytes for the log."""
+        """Return the entry as bytes for the log."""
 
     def apply(self, state: ModelState) -> Outcome:
         """Apply the entry to the state before the entry; after SolverError the state is unchanged."""
@@ -101,7 +101,7 @@ class Restoration(_Whole):
     at: float
 
     def encode(self) -> bytes:
-        """Return bytes for the log."""
+        """Return the entry as bytes for the log."""
         document = {"restored": self.version, "state": self.state, "request": self.request, "at": self.at}
         return codec.encode(document)
 
@@ -143,7 +143,7 @@ class Retraining(_Whole):
     changed: int = 0
 
     def encode(self) -> bytes:
-        """Return bytes for the log."""
+        """Return the entry as bytes for the log."""
         document = {"retrained": self.job, "state": self.state, "request": self.request, "at": self.at}
         return codec.encode(document | {"changed": self.changed})
 

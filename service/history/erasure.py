@@ -128,7 +128,7 @@ class Intent:
         return sum(part.found for part in self.parts)
 
     def encode(self) -> bytes:
-        """Return bytes for the store."""
+        """Return the document's bytes for the store."""
         return json.dumps(asdict(self)).encode()
 
     @classmethod
@@ -236,7 +236,7 @@ class Remainder:
         self.requests = {name: sequence for name, sequence in known.items() if sequence > oldest}
 
     def encode(self) -> bytes:
-        """Return bytes for the store."""
+        """Return the document's bytes for the store."""
         return json.dumps(asdict(self)).encode()
 
 

@@ -160,7 +160,7 @@ class Journal:
     def last_sequence(self) -> int:
         """Return the number of the newest record in the log.
 
-        Raises StoreBehind if the store had acknowledged a newer one.
+        Raises StoreBehind if the store had acknowledged a newer record.
         """
         newest = self._call("recall", lambda store: store.last_sequence(self.lease))
         self._compare(newest)

@@ -60,7 +60,8 @@ def recover(source: Source, lease: Lease, spec: ModelSpec, means: Means) -> Reco
     """Return the model after its last acknowledged update; raises StoreError if it cannot be recovered, or NotSolved.
 
     A model that fitted into ``cache_mb`` may need slightly more during recovery, because its arrays then have more
-    spare space. So a recovery may use twice ``cache_mb``, because acknowledged updates matter more than the limit.
+    spare space. A recovery may therefore use twice ``cache_mb``, because acknowledged updates matter more than the
+    limit.
     """
     try:
         return _recovered(source, lease, spec, means)

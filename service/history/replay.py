@@ -1,8 +1,8 @@
 """Replay the last records of a log, on as few solution paths as possible.
 
 One path for several updates together has fewer events than one path for each update [Karasuyama & Takeuchi, sec. 5],
-and leads to the same optimum. So updates that only add and remove examples are replayed together, except an update that
-adds a new class or has no answer yet.
+and leads to the same optimum. Updates that only add and remove examples are therefore replayed together, except an
+update that adds a new class or has no answer yet.
 
 If such a replay fails in an unforeseen way, a second replay applies one update at a time, to find the update that
 fails.
@@ -141,8 +141,8 @@ class Replay:
     def _can_wait(self, command: Command) -> bool:
         """Return whether a command starts at a unique optimum, adds no new class, and needs no answer.
 
-        A class stays known after its last example has left the window. So an update that adds a new class must be
-        replayed alone: examples that are added and removed in one combined command would not make their class known.
+        A class stays known after its last example has left the window. An update that adds a new class must therefore
+        be replayed alone: examples that are added and removed in one combined command would not make their class known.
         """
         state = self.state
         return not self.alone and state.is_convex and not state.meets(command) and not self._owes(command.request)

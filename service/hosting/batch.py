@@ -297,7 +297,7 @@ class ReadingsTogether(Together[HostedFeed, Planned]):
     def _plan(self, one: HostedFeed, *, is_stored: bool) -> Reply | Planned:
         """Return the plan of one feed's part; the log gets a digest of this feed's readings alone.
 
-        An erasure in one feed then leaves the digests of other feeds as they are.
+        Therefore an erasure in one feed does not change the digests of other feeds.
         """
         call = self._batch.call(one.id)
         digest = b"" if self._request is None else call.digest()
@@ -306,8 +306,8 @@ class ReadingsTogether(Together[HostedFeed, Planned]):
     def _ready(self, planned: dict[str, Planned]) -> dict[str, Planned]:
         """Return the plans, and give the fleet's shared settings to feeds that have no settings yet.
 
-        A process may have died after a feed had chosen settings and before these were stored for the fleet. In this
-        case, the settings of a feed that has models are given.
+        If a process died after a feed had chosen settings, and before these were stored for the fleet, the settings of
+        a feed that has models are given.
         """
         if self._given is None:
             feeds = map(self._feed, planned)

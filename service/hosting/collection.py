@@ -169,8 +169,8 @@ class Collection(Generic[R]):
     def update_many(self, updates: Mapping[str, Update], request: str | None, asked: Solve) -> Updated:
         """Update many models, each independently of the others; ``request`` is the Idempotency-Key of the call.
 
-        ``asked`` has the time limit. When the client disconnects, ``asked`` ends, and updates that have not begun are
-        dropped.
+        ``asked`` has the time limit of the call. When the client disconnects, ``asked`` ends, and updates that have not
+        begun are dropped.
         """
         waits: dict[str, Future[Reply]] = {}
         answers, errors, replayed = dict[str, bytes](), dict[str, Exception](), 0
@@ -314,7 +314,7 @@ class Collection(Generic[R]):
 
     @contextmanager
     def reading(self) -> Iterator[None]:
-        """Record which replicas are dropped while the block reads the store's index; these are not added again."""
+        """While the block reads the store's index, record which replicas are dropped, so that it does not add them."""
         self._dropped = set()
         try:
             yield

@@ -192,9 +192,9 @@ class HostedFeed(Replica[FeedState]):
     def erase(self, intent: Intent, solve: Solve | None = None) -> Erased:
         """Erase readings, named by their times as text, and everything that the store holds of the feed's past.
 
-        A time before the window stands for all readings before it. A snapshot without the readings replaces the stored
-        past; before this replacement, readers see the old state. After this method, the caller erases the readings in
-        files, and makes the store overwrite deleted data.
+        A time before the window stands for all readings before the window. A snapshot without the readings replaces the
+        stored past; before this replacement, readers see the old state. After this method, the caller erases the
+        readings in files, and makes the store overwrite deleted data.
         """
         solve = self.begun(solve)
         self.check_open()

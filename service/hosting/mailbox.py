@@ -91,7 +91,7 @@ class Mailbox:
     def hold(self) -> Future[None]:
         """Return a future that ends when all earlier calls are done; later calls wait until :meth:`let_go` is called.
 
-        Raises QueueFull or ModelUnavailable, as :meth:`submit`. The future must not be cancelled.
+        Raises QueueFull or ModelUnavailable, as :meth:`submit`. The returned future must not be cancelled.
         """
         with self._lock:
             self._check_takes()

@@ -406,7 +406,7 @@ class HostedModel(Replica[ModelState]):
         return entry.answer(state.version, outcome, durability)
 
     def _follow(self, state: ModelState, entry: LogEntry, outcome: Outcome, size: int, durability: Durability) -> None:
-        """Count the result of an entry in the metrics, and announce its events; ``size`` is its record's bytes."""
+        """Count the result of an entry in the metrics, and announce its events; its record has ``size`` bytes."""
         metrics, task = self.context.source.metrics, state.spec.task
         with self.following():
             metrics.solve_seconds.labels(task).observe(outcome.seconds)

@@ -15,8 +15,8 @@ class Summary(NamedTuple):
     """The decoded summary of a model or feed.
 
     ``spec`` is the specification as JSON. ``memory`` is the number of bytes that the model or feed held in memory when
-    it was awake. ``reported`` is its description, None while its state is not known. ``wakes`` is True for a feed that
-    reads a source, which the service wakes at its start.
+    it was awake. ``reported`` is the description of the model or feed, None while its state is not known. ``wakes`` is
+    True for a feed that reads a source, which the service wakes at its start.
     """
 
     spec: str

@@ -194,7 +194,7 @@ def make_robust(result: Document, choice: Document) -> Update:
 
 
 def _sides_at(result: Document, value: float) -> dict[tuple[Key, int], int]:
-    """Map each outlier at a parameter value, by key and pair (0 for two classes), to the side of its loss."""
+    """Map each outlier at a parameter value, given by (key, pair or 0), to the side of the loss where it lies."""
     direction = 1.0 if result["end"] >= result["start"] else -1.0
     switches, first = result["switches"], result["outliers_at_start"]
     sides = dict(zip(_places(first), first["side"], strict=True))

@@ -2,8 +2,8 @@
 
 For each history, the index has marks: 32-bit hashes of all keys, all tags and all words in names of requests. The index
 is stored in documents. A history is read in vain if another name has the same mark, or if the name was removed after it
-was marked. An index entry has the marks of all names that its history had when the entry was made. The entry is used
-while the history is unchanged. An entry is also used while the history keeps the snapshot that was its newest when the
+was marked. An index entry has the marks of all names that its history had when the entry was made. An entry is used
+while its history is unchanged. An entry is also used while the history keeps the snapshot that was its newest when the
 entry was made; in this case the log after the snapshot is read too.
 
 No mark of an erased name remains, because entries with this mark are removed before the erasure begins.

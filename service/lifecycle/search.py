@@ -100,7 +100,7 @@ def mark(name: Key) -> int:
 
 
 def words(text: str) -> list[str]:
-    """Return the words of a text; a text that contains another text as whole words has all words of the other."""
+    """Return the words of a text; if a text contains another one as whole words, it has all words of that one."""
     return _WORDS.findall(text)
 
 

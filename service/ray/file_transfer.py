@@ -52,7 +52,7 @@ class Reader:
     def fit(self, table: TableColumns, places: list[int], counts: Any) -> TableEncoding:
         """Fit the encoding of a table to rows with a positive weight, and return it; ``counts`` (n,) selects the rows.
 
-        ``places`` are the indexes of the table's columns. From now on, :meth:`take` returns encoded rows.
+        ``places`` are the indexes of the table's columns. After this call, :meth:`take` returns encoded rows.
         """
         weights = self._arrays.weights()
         counts = np.flatnonzero(counts if weights is None else counts & (weights > 0))

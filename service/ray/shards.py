@@ -1,8 +1,8 @@
 """Retrain over shards: workers of the Ray cluster hold the rows of a dataset, and one process directs the search.
 
-A lost worker is replaced by a new one, wherever there is space. A worker that replaces a lost one reads the rows again
-and prepares them as before, and the search continues from its present coefficients. Too many losses end the retraining
-with WorkerLost.
+A lost worker is replaced by a new one, wherever there is space. A new worker reads the rows of a lost one again and
+prepares them as before; the search continues from its present coefficients. Too many losses end the retraining with
+WorkerLost.
 """
 
 from __future__ import annotations

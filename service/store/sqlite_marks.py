@@ -3,7 +3,7 @@
 The marks name the newest acknowledged record of each model, and acknowledged deletions and changes of documents. If the
 database lacks an acknowledged record, deletion or change, the database has lost data. A mark is written after its
 record is on the disk, and never before. Updates do not sync the marks, so that each update waits for the disk only
-once. Therefore a crash of the process loses no mark, but a loss of power loses the marks of the last seconds.
+once. A crash of the process thus loses no mark, but a loss of power loses the marks of the last seconds.
 
 The file is a sequence of slots of 128 bytes, each with a checksum. The first slot has the id of the machine's boot in
 which the file was made. Until the next boot, everything that was acknowledged has its mark.

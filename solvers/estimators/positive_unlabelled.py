@@ -312,7 +312,7 @@ class LivePUClassifier(WithThresholds, ChangingEstimator):
             return super()._learn(*args, **kwargs)
         window, before = self._window, vars(self).copy()
         try:
-            with window.undone_on_error():
+            with window.changing():
                 report = super()._learn(*args, **kwargs)
                 if self._lacking(window.y, window.weights):
                     return report

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
 from operator import attrgetter
@@ -126,7 +125,8 @@ class PathProblem:
         if self.shared is None:
             return np.ones(places.size, np.bool_)
         known = places < self.slot.size
-        return known & (self.slot[np.where(known, places, 0)] >= 0)
+        known[known] = self.slot[places[known]] >= 0
+        return known
 
     def _make_room(self) -> None:
         if self.shared is not None and self.slot.size < self.shared.capacity:
@@ -250,16 +250,16 @@ class PathProblem:
         if self._memory is not None:
             self._memory.call = None
 
-    @contextmanager
-    def undone_on_error(self) -> Iterator[None]:
-        """Restore the problem if the block raises an error."""
+    def keep(self) -> Callable[[], None]:
+        """Copy the solution, and return a function that brings it back after any number of changes."""
         state, slot = self._let_go(), self.slot.copy()
-        try:
-            with UndoneOnError(state):
-                yield
-        except BaseException:
+        undo = UndoneOnError(state).undo
+
+        def bring_back() -> None:
+            undo()
             self.put(state, slot)
-            raise
+
+        return bring_back
 
     def put(self, state: PathState, slot: Ints) -> None:
         """Replace the state, and the slots of numbers in it."""

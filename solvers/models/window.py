@@ -7,7 +7,7 @@ every pair. Targets of several classes are class numbers: the indices of labels 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import contextmanager
 from functools import partial
 from itertools import combinations
 from sys import getsizeof
@@ -19,7 +19,6 @@ from numpy.typing import NDArray
 from livesvm.solvers.certificate import Certificate
 from livesvm.solvers.errors import InvalidInput
 from livesvm.solvers.homotopy import linear
-from livesvm.solvers.homotopy.batch_update import UndoneOnError
 from livesvm.solvers.homotopy.run import NO_EXAMPLES, Trace
 from livesvm.solvers.kernels.definiteness import check_positive
 from livesvm.solvers.kernels.function import FunctionKernel
@@ -61,6 +60,7 @@ class Window:
 
     _undo: list[Callable[[], object]] | None = None  #: undo the change, from the last; None: no change is open
     _later: tuple[Callable[[], object], ...] = ()  #: calls to make once the change is final
+    _is_part = False  #: whether updates are parts of the open change, which ``changing`` ends
 
     threads: int | None = None  #: how many may update pairs at once; None: as many as ``runtime.threads`` allows
 
@@ -276,51 +276,41 @@ class Window:
 
     def begin(self) -> None:
         """Begin a change, and save the tables for :meth:`undo`; a change replaces tables and never modifies them."""
-        self._undo, self._later = [partial(vars(self).update, vars(self).copy())], ()
+        if not self._is_part:
+            self._undo, self._later = [partial(vars(self).update, vars(self).copy())], ()
 
     def undo(self) -> None:
         """Bring everything back to what it was when the change began."""
         while self._undo:
             self._undo.pop()()
-        self._undo, self._later = None, ()
+        self._undo, self._later, self._is_part = None, (), False
 
     def settle(self) -> None:
         """Make the change final."""
+        if self._is_part:
+            return
         later, self._undo, self._later = self._later, None, ()
         for act in later:
             act()
 
     @contextmanager
     def changing(self) -> Iterator[list[Callable[[], object]]]:
-        """Undo the change if the block raises an error; otherwise settle a change that this call has begun."""
-        is_own = self._undo is None
+        """Make what the block does one change, or part of the open one; undo all of that if the block raises an error.
+
+        The block adds no examples after it has removed others, whose slots they would take.
+        """
+        is_own, was_part = self._undo is None, self._is_part
         if is_own:
             self.begin()
+        self._is_part = True
         try:
             yield cast("list[Callable[[], object]]", self._undo)
         except BaseException:
             self.undo()
             raise
+        self._is_part = was_part
         if is_own:
             self.settle()
-
-    @contextmanager
-    def undone_on_error(self) -> Iterator[None]:
-        """Restore tables and solutions if the block raises an error; with several classes it must not add examples."""
-        bookkeeping = dict(vars(self), keys=dict(self.keys))
-        bookkeeping |= {name: bookkeeping[name].copy() for name in COLUMNS}
-        tables = [one for one in (self.shared, self.kernel.gram) if one is not None]
-        before = [dict(vars(one), vacant=list(one.vacant)) for one in tables]
-        try:
-            with ExitStack() as undone:
-                for problem in self.problems.values():
-                    undone.enter_context(problem.undone_on_error())
-                yield
-        except BaseException:
-            vars(self).update(bookkeeping)
-            for one, attributes in zip(tables, before, strict=True):
-                vars(one).update(attributes)
-            raise
 
     def update(self, change: ExampleUpdate, total_per_weight: float, terms: Terms | None = None) -> Trace:
         """Apply a checked change; afterwards the betas sum up to ``total_per_weight`` times the sum of weights.
@@ -343,7 +333,7 @@ class Window:
         if (gram := kernel.gram) is not None:
             numbers = gram.admit(dense(change.X), self._numbers_of(self.slots)) if change.y.size else NO_EXAMPLES
             undo.append(partial(gram.release, numbers))
-            self._later = (partial(gram.release, self._numbers_of(leave)),)
+            self._later += (partial(gram.release, self._numbers_of(leave)),)
             change = change._replace(X=numbers[:, None].astype(np.float64))
         if self.shared is not None:
             return self._update_pairs(self.shared, change, leave, changed)
@@ -353,7 +343,7 @@ class Window:
             weight = self._weight[stay].sum() + change.weights.sum() + change.new_weights.sum()
             total = total_per_weight * float(weight)
         if terms is not None:  # other losses than those of the change will change
-            undo += [UndoneOnError(before).undo, partial(problem.put, before, NO_EXAMPLES)]
+            undo.append(problem.keep())
         is_movable = kernel.is_movable and self.intercept and not total_per_weight
         mine = change.X, change.losses, changed, change.new_losses, total, self.slots, is_movable
         undone = undo if terms is None else []
@@ -399,8 +389,8 @@ class Window:
         touched = [self.problems[two] for two in todo]
         for problem in touched:
             problem.settle()
-        undo += [problem.undo for problem in touched]
-        self._later = (*self._later, *[problem.settle for problem in touched], partial(shared.release, leave))
+        undo += [problem.keep() if self._is_part else problem.undo for problem in touched]
+        self._later += (*[problem.settle for problem in touched], partial(shared.release, leave))
         with shared.at_hand(come):
             foretold = np.empty(come.size if self.foretells and self.keys else 0, np.int64)
             events, traces = self._walk(shared, todo, parts, limits, from_nothing, (change.X, foretold))

@@ -149,6 +149,12 @@ def test_an_indefinite_matrix_is_refused_with_its_eigenvalue(kind: str) -> None:
     assert all(np.array_equal(before[name], after[name]) for name in before)
 
 
+def test_a_first_window_is_not_said_to_be_trained_again() -> None:
+    """Rounded values of a function have to be raised, also where there is no solution yet."""
+    report = IncrementalSVC(C=10.0, kernel=cosine).update(add=(E[:40], SIGNS[:40]))
+    assert not report.retrained
+
+
 def test_the_batch_estimators_refuse_an_indefinite_one() -> None:
     K = COSINES - 0.2 * np.eye(N, dtype=np.float32)
     with pytest.raises(NotPositiveSemidefinite, match="eigenvalue"):

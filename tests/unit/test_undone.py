@@ -58,3 +58,34 @@ def test_every_example_has_its_place_and_loss_of_before(
     assert model.certificate().relative_gap < 1e-9
     model.update(add=(X[100:130], y[100:130]), remove=model.keys_[:5])
     assert model.certificate().relative_gap < 1e-9
+
+
+@pytest.mark.parametrize("n_classes", [2, 4])
+@pytest.mark.parametrize("kernel", ["rbf", "precomputed"])
+def test_the_updates_of_one_change_are_undone_together(n_classes: int, kernel: str) -> None:
+    rng = np.random.default_rng(6)
+    X, y = rng.normal(size=(90, 3)), np.arange(90) % n_classes
+    given = np.exp(-0.5 * ((X[:, None] - X) ** 2).sum(axis=2)) if kernel == "precomputed" else X
+
+    def rows(new: slice, n: int) -> Any:
+        return given[new, : n + 10] if kernel == "precomputed" else X[new]
+
+    model = IncrementalSVC(C=3.0, gamma=0.5, kernel=kernel).fit(
+        given[:60, :60] if kernel == "precomputed" else X[:60], y[:60]
+    )
+    before, learnt = model.to_arrays(), dict(vars(model))
+
+    def fail() -> None:
+        with model._window.changing():
+            model.update(add=(rows(slice(60, 70), 60), y[60:70]))
+            model.update(remove=model.keys_[:50], reweight={59: 3.0})
+            raise RuntimeError("enough")
+
+    with pytest.raises(RuntimeError, match="enough"):
+        fail()
+    model.__dict__.update(learnt)
+    for name, value in model.to_arrays().items():
+        np.testing.assert_array_equal(value, before[name], err_msg=name)
+    assert model.certificate().relative_gap < 1e-9
+    model.update(add=(rows(slice(60, 70), 60), y[60:70]))
+    assert model.certificate().relative_gap < 1e-9

@@ -126,7 +126,7 @@ def updated_without(
     """Context in which a private copy lacks the examples ``keys`` and has other ``weights``; its end undoes both."""
     learnt = dict(vars(copy))
     try:
-        with undone(copy._window.undone_on_error()):
+        with undone(copy._window.changing()):
             yield copy.update(remove=keys, reweight=weights)
     finally:
         vars(copy).update(learnt)
