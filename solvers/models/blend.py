@@ -167,7 +167,7 @@ def _work(look: Lookback) -> tuple[Floats, Floats]:
 
 
 def _kind_of(values: Floats, actual: Floats) -> tuple[float, float, float]:
-    """Return kind, zero and size of the logarithm for ``values``, or of the inverse sinh if any value is negative."""
+    """Return the kind of logarithm for ``values`` (inverse sinh if any value is negative), its zero and its unit."""
     middle = float(np.median(values))
     if min(values.min(), actual.min()) >= 0.0:
         return LOG, 0.0, middle or float(values.mean()) or 1.0

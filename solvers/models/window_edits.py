@@ -1,4 +1,4 @@
-"""Edits of examples that stay in the window: other targets and weights."""
+"""Edits of examples that stay in the window: new targets and weights."""
 
 from __future__ import annotations
 
@@ -50,7 +50,9 @@ def edited(
     targets: Callable[[ArrayLike, int, str], Floats],
     cutoff_rule: Callable[[float], object],
 ) -> Edited:
-    """Return the edited examples; ``targets`` reads the targets of a field, ``cutoff_rule`` refuses an invalid s.
+    """Check edits, and return the edited examples.
+
+    ``targets`` converts the targets in a field; ``cutoff_rule`` raises InvalidInput for an invalid s.
 
     Raises
     ------
