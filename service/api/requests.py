@@ -146,7 +146,7 @@ class ChangeSpec(Request):
     kernel: KernelSpec | None = Field(default=None, description="The whole kernel.")
     gamma: Gamma | None = Field(default=None, description="Of the kernel alone; `scale`: by the window as it is now.")
     scale: Scale | None = None
-    components: Components | None = Field(default=None, description="Landmarks; `null`: the whole kernel from now on.")
+    components: Components | None = Field(default=None, description="A rank; `null`: the whole kernel from now on.")
     columns: Columns | None = Field(default=None, description="Of a model that has some: all of them, or `auto`.")
     drift_alarms: float | None = Field(
         default=None,

@@ -15,7 +15,7 @@ from livesvm.service.feeds import file_times
 from livesvm.service.files.dialect import Line
 
 _CLOCK = re.compile(r"(\d{1,2}):(\d\d)(?::(\d\d)(?:[.,]\d+)?)?(?: ?([AaPp])[Mm])?")
-_YEARLESS = re.compile(r"[A-Z][a-z]{2} +\d{1,2}( \d{1,2}:\d\d(:\d\d)?)?|\d\d-\d\d \d\d:\d\d(:\d\d(\.\d+)?)?")
+_YEARLESS = re.compile(r"[A-Z][a-z]{2} +\d{1,2}( \d{1,2}:\d\d(:\d\d)?)?")
 _NTH = re.compile(r"(?i)(?:nth|n-ter) (hour|day|week|stunde|tag|woche)")
 _LENGTHS = {"hour": 1, "stunde": 1, "day": 24, "tag": 24, "week": 168, "woche": 168}
 """Hours in the parts of time that a column may count from 0, as Google Analytics does."""
@@ -116,8 +116,6 @@ def _moment(text: str, begin: datetime, has_days: bool) -> datetime | None:
         if not _YEARLESS.fullmatch(text):
             return None
         try:
-            if text[0].isdigit():
-                return datetime.fromisoformat(f"{begin.year}-{text}")
             seconds = ":%S" if text.count(":") > 1 else ""
             clock = f" %H:%M{seconds}" if ":" in text else ""
             return datetime.strptime(f"{begin.year} {text}", f"%Y %b %d{clock}")

@@ -427,7 +427,9 @@ def _written(cells: list[str], is_named: bool) -> list[TimeFormat]:
         if not is_named and text.startswith(_BARE):
             continue
         one, size = by_format(text), _packed(text)
-        if not one.reads(cells) or (size and not any(re.search(rf"\d{{{size - 1}}}$", _begin(cell)) for cell in cells)):
+        if not one.reads(cells) or (
+            size and not any(re.search(rf"\d{{{size - 1}}}( ?[A-Z]+)?$", _begin(cell)) for cell in cells)
+        ):
             continue  # 5 may be 05:00, and 00:05 where others are 1230
         assert one.read is not None
         begin = datetime.fromisoformat(one.read(cells[0]))
@@ -474,6 +476,8 @@ def _begin(cell: str) -> str:
     """Return the first time of a range such as 01.01.2024 00:00 - 01.01.2024 01:00, with names of months in English."""
     if cell[:1] == "[" or cell[-1:] in ")日":  # of logs, browsers, and East Asia
         cell = _AROUND.sub("", cell).translate(_EAST_ASIAN)
+    if cell[-1:] in "apAP" and cell[-2:-1].isdigit():
+        cell = f"{cell}m"
     begin, _, end = cell.partition("/")
     if _ISO.match(begin) and _ISO.match(end):
         return begin

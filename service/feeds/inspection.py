@@ -53,7 +53,10 @@ _OF_SERIES = re.compile(
 _SERIES = re.compile(
     r"(?i)(series|name|id|key|sensor|meter|station|entity_id|site|item|store|symbol|metric|_field|.*_id)"
 )
-_CLOCK = re.compile(r"\d{1,2}[:.]\d\d([:.]\d\d(\.\d+)?)?( ?[AaPp][Mm]|\s?[-–]\s?\d{1,2}:\d\d.*)?|\d\d\s?[-–]\s?\d\d")  # noqa: RUF001
+_CLOCK = re.compile(
+    r"\d{1,2}[:.]\d\d([:.]\d\d(\.\d+)?)?( ?[AaPp][Mm]?|\s?[-\u2013]\s?\d{1,2}:\d\d.*)?"
+    r"|\d\d\s?[-\u2013]\s?\d\d|[0-2]\d[0-5]\d ?(UTC|GMT)"
+)
 _CLOCKS = (
     *("hour", "hr", "he", "hourending", "hrend", "hourbeginning", "time", "hhmm", "clock", "stunde", "uhrzeit"),
     *("heure", "hora", "ora", "uur"),
@@ -685,7 +688,10 @@ class _Reader:
             ]
             return tuple(many[:1] or self._below_each_other(stamps))
         named = [at for at, name in enumerate(self.raw.names) if _SERIES.fullmatch(name)]
-        texts = [at for at, kind in enumerate(self.kinds) if kind == "text" and len({*self.columns[at]}) > 1]
+        dashed = [at for at, kind in enumerate(self.kinds) if kind == "time" and at not in self.parts]  # 02-00-00
+        dashed = [at for at in dashed if not _CLOCK.fullmatch(self.columns[at][0].strip()) and not self._formats((at,))]
+        words = [at for at, kind in enumerate(self.kinds) if kind == "text" or at in dashed]
+        texts = [at for at in words if len({*self.columns[at]}) > 1]
         codes = [
             at
             for at, kind in enumerate(self.kinds)

@@ -5,7 +5,8 @@ with those before a shift as if these had the new level.
 
 A reading is suspected to be an outlier if it lies further outside the range of the window than the range is wide. A
 reading is also suspected if its change from the reading before is more than three times the largest change in the
-window. If fewer than half of the changes differ from zero, or few readings are known, the limit is a hundred times the
+window. Where none of 200 readings was negative, one is suspected that is as far below 0 as their median is above it. If
+fewer than half of the changes differ from zero, or few readings are known, the limit is a hundred times the
 range, as demand that is mostly zero may come in sizes not seen before. Once a hundredth of the readings in the window
 are suspects, no further reading is suspected, because such values belong to the series. Readings beyond a hundred times
 the range are suspected until a tenth of the readings are suspects.
@@ -159,10 +160,11 @@ class Plausibility:
             return False
         if beyond <= 0.0 and is_usual:
             return False
+        is_below = value < 0.0 <= low and n >= LEAST_ABOVE and -value > np.median(values)  # such as -999 of counts
         if _is_mostly_still(values):
             return False
         changes = np.abs(np.diff(values))
-        is_far = beyond > width or step > CHANGES * np.maximum.reduce(changes)
+        is_far = is_below or beyond > width or step > CHANGES * np.maximum.reduce(changes)
         return bool(is_far) and self._count(reading.slot) < max(1.0, USUAL * n)
 
     def _count(self, slot: int) -> int:

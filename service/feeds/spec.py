@@ -147,7 +147,7 @@ class FeedSpec(BaseModel):
     )
     components: Annotated[int, Field(ge=1, le=5000)] | None = Field(
         default=None,
-        description="Models have a kernel of this rank, of as many landmarks among the window's readings; for windows "
+        description="Models have a kernel of this rank, of landmarks among the window's readings; for windows "
         "of thousands of readings. null: the whole kernel.",
     )
     events: int = Field(

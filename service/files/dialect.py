@@ -391,7 +391,7 @@ def _layout(
     elif given.header:
         header, first = 0, max(1, first)
     else:
-        header = _header(reader, first, width, sum(kind != "missing" for kind in kinds))
+        header = _header(reader, first, kinds)
     if given.header is not False:  # the first rows may have no numbers
         below = range(0 if header is None else header + 1, first)
         first = next((at for at in below if _reads(reader[at][1], kinds)), first)
@@ -497,17 +497,28 @@ def _is_full(cells: Line, kinds: Sequence[str]) -> bool:
     return _reads(cells, kinds) and (not numbers or any(kind_of(cell) == "number" for cell in numbers))
 
 
-def _header(reader: list[tuple[int, Line]], first: int, width: int, busy: int) -> int | None:
-    """Return the index of the row with column names, above the first row of numbers; None if no row has names."""
+def _header(reader: list[tuple[int, Line]], first: int, kinds: Sequence[str]) -> int | None:
+    """Return the index of the row with column names, above the first row of numbers; None if no row has names.
+
+    Parameters
+    ----------
+    kinds : of the columns
+    """
+    width, busy = len(kinds), sum(kind != "missing" for kind in kinds)
     before = [at for at in range(first) if len(reader[at][1]) in (width, width - 1)]
     before = [at for at in before if len(reader[at][1]) == width] or before
     filled = {at: sum(map(bool, reader[at][1])) for at in before}
     full = [at for at in before if filled[at] * 2 > busy]  # columns with cells
     bare = [at for at in full if not {"number", "time"} & {*map(kind_of, reader[at][1])}]
     named = [at for at in bare if {*range(at + 1, bare[-1])}.isdisjoint({*full} - {*bare})] or full  # names of titles
+    if years := [at for at in full if _are_years(reader[at][1])]:
+        return years[0]
     if named:
         most = max(filled[at] for at in named)
-        timed = [at for at in named if filled[at] == most and any(map(_OF_TIMES.search, reader[at][1]))]
+        of_times = {
+            at: [cell for cell, kind in zip(reader[at][1], kinds, strict=False) if kind == "time"] for at in named
+        }
+        timed = [at for at in named if filled[at] == most and any(map(_OF_TIMES.search, of_times[at]))]
         return timed[-1] if timed else max(named, key=lambda at: (filled[at], -at))
     is_title = first and width > 2 and sum(map(bool, reader[first - 1][1])) == 1
     return first - 1 if first and not is_title and "number" not in map(kind_of, reader[first - 1][1]) else None

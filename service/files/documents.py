@@ -320,7 +320,10 @@ def is_workbook(path: Path) -> bool:
 
 
 def workbook(path: Path) -> tuple[Any, dict[str, Any]]:
-    """Return a workbook's first sheet that has rows, as a temporary CSV file; raises Malformed."""
+    """Return the first sheet of a workbook that has rows, as a temporary CSV file; raises Malformed.
+
+    If its cells are words, as those of contents, the sheet with the most numbers is returned.
+    """
     try:
         from python_calamine import CalamineError, CalamineWorkbook
     except ImportError:
@@ -332,10 +335,12 @@ def workbook(path: Path) -> tuple[Any, dict[str, Any]]:
             raise Malformed(f"unpacks to more than {dialect.RATIO} times its size", field="body")
     try:
         with CalamineWorkbook.from_path(str(path)) as book:
-            for name in book.sheet_names:
-                sheet = book.get_sheet_by_name(name).to_python(skip_empty_area=True)
-                if len(sheet) > 1:
-                    break
+            sheets = ((one, book.get_sheet_by_name(one).to_python(skip_empty_area=True)) for one in book.sheet_names)
+            name, sheet = next((one for one in sheets if len(one[1]) > 1), (book.sheet_names[0], []))
+            if 2 * (most := _numbers_in(sheet)) < sum(cell != "" for row in sheet for cell in row):
+                for one, cells in sheets:
+                    if (count := _numbers_in(cells)) > 2 * most:
+                        name, sheet, most = one, cells, count
             others = [one for one in book.sheet_names if one != name]
     except (CalamineError, OSError, ValueError) as error:
         raise Malformed(f"is no workbook that can be read: {error}", field="body") from error
@@ -343,6 +348,10 @@ def workbook(path: Path) -> tuple[Any, dict[str, Any]]:
     writer(held).writerows(zip(*(_of_column(cells) for cells in zip_longest(*sheet)), strict=True))
     held.flush()
     return held, {"format": "workbook", "sheet": name, "other sheets": others}
+
+
+def _numbers_in(sheet: Sequence[Sequence[Any]]) -> int:
+    return sum(isinstance(cell, int | float | date) for row in sheet for cell in row)
 
 
 def _of_column(cells: Sequence[Any]) -> Line:

@@ -203,7 +203,7 @@ class ModelSpec(Request):
     )
     components: Components | None = Field(
         default=None,
-        description="The kernel has this rank, made of as many landmarks from the first examples; for windows in which "
+        description="The kernel has this rank, made of landmarks from the first examples; for windows in which "
         "thousands of examples are on the margin; not for `l2svc`. `auto`: chosen with C, the whole kernel where few "
         "are on the margin. Absent: the whole kernel.",
     )
@@ -282,7 +282,8 @@ class ModelSpec(Request):
         if self.components is not None and self.kernel.name == "sigmoid":
             raise InvalidInput("is for kernels other than sigmoid", field="components")
         if self.components == "auto" and self.C != "auto":
-            raise InvalidInput("is chosen with C, which is not auto", field="components")
+            reason = "chosen with C, which is not auto" if "C" in own else f"no choice for {kind}: give a number"
+            raise InvalidInput(f"is {reason}", field="components")
         if self.labels is not None:
             self._check_named(task.has_labels, kind)
         if not task.has_free_intercept and not self.fit_intercept:

@@ -68,7 +68,8 @@ class Solve:
         if self._ended is not None:
             return self._ended
         if (self.used if self._since is None else self.used_by(now)) > self.seconds:
-            return OutOfTime(f"no optimum was reached within {self.seconds:g} s of solving; nothing was changed")
+            limit = f"no optimum was reached within {self.seconds:g} s of solving (LIVESVM_SOLVE_SECONDS)"
+            return OutOfTime(f"{limit}; nothing was changed; send fewer examples a call, or allow more")
         if now > self.until and self.used == 0.0 and self._since is None:
             return TurnMissed("other solves took the time that was given; nothing was changed")
         if now > self.until:

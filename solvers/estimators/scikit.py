@@ -117,7 +117,7 @@ SHARED = {
     ),
     "components": (
         'int, "auto" or None, default None',
-        """The model has the kernel of this rank that as many landmarks make of the whole one, see
+        """The model has the kernel of this rank that some more landmarks make of the whole one, see
         ``livesvm.solvers.kernels.nystroem``: for windows in which thousands of examples are on the margin. Landmarks
         are chosen from the first examples. ``left_out`` tells how far the two kernels differ. "auto", with
         ``C="auto"``: the whole kernel while few examples are on the margin, else 100, 300 or 600, by the errors of

@@ -125,10 +125,10 @@ def _filled(machine: Any, model: Any, *, has_names: bool) -> Any:
 def _of_landmarks(model: Any, map: Nystroem) -> tuple[Floats, Floats, NDArray[np.int32]]:
     """Return the landmarks, their coefficients for the decisions of a model, and how many landmarks each class has.
 
-    With L the Cholesky factor of the map, ``w' map(x) = (L'^-1 w)' k(Z, x)``. With more than two classes, each class
-    except the last has a copy of the landmarks, for its pairs with later classes.
+    With B the basis of the map, ``w' map(x) = (B w)' k(Z, x)``. With more than two classes, each class except the last
+    has a copy of the landmarks, for its pairs with later classes.
     """
-    points, own = map.points, np.linalg.solve(map.factor.T, model.predictor().support)
+    points, own = map.points, map.basis @ model.predictor().support
     n_classes = model.classes_.size if hasattr(model, "classes_") else 2
     copies = n_classes - 1
     counts = np.array([len(points)] * copies + [0], np.int32)

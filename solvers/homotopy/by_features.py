@@ -33,10 +33,11 @@ from livesvm.solvers.sparse import Features, SparseRows
 
 EACH = 12  #: examples for each feature, below which kernel rows are no more work
 FILLED = 1000, 3  #: the same for a window of mapped features that is filled: a descent does most of the work
-MEMBERS = 4  #: examples near a kink that are members, for each feature,
+MEMBERS = 2  #: examples near a kink that are members, for each feature,
 MOST_NEAR = 0.25  #: but no more than this part of the window
 SPARE = 16  #: part of the window that has space for new examples before any leaves
 MANY = 500  #: examples that change: a descent comes before the path
+FRESH = 3  #: paths after which members stay, so that the rounds come to an end
 ROUNDS = 40  #: how often examples that crossed a kink may be added
 
 
@@ -44,7 +45,9 @@ def is_for(state: PathState, X: Features, n: int, *, fills: bool = False) -> boo
     """Say whether to solve or fill a window of ``n`` examples without kernel rows; ``X`` (m, d) are some of them."""
     kernel = linear.kernel_of(state)
     width = X.shape[1] if kernel is state.kernel else linear.width(state)
-    least, each = FILLED if fills and kernel.is_projected else (linear.LEAST, EACH)
+    least, each = linear.LEAST // (2 if kernel.is_projected else 1), EACH
+    if fills and kernel.is_projected:
+        least, each = FILLED
     return linear.is_of_features(kernel) and not isinstance(X, SparseRows) and n >= max(least, each * width)
 
 
@@ -102,7 +105,7 @@ def settle(state: PathState, moving: Ints) -> Trace:
     is_member = np.zeros(n, np.bool_)
     is_member[moving] = True
     come = moving.size
-    for _ in range(ROUNDS):
+    for k in range(ROUNDS):
         check()
         _admit_near(state, is_member)
         members = np.flatnonzero(is_member)
@@ -118,8 +121,8 @@ def settle(state: PathState, moving: Ints) -> Trace:
             if not come:
                 break
             trace.refreshed += 1
-        elif come <= MANY:  # the path needs only the members that violate the conditions now
-            is_member[:] = False
+        if come <= MANY and (k < FRESH or not is_followed):
+            is_member[:] = False  # the next path needs only those that violate the conditions now
         is_member |= off
     state.forget_rows(np.flatnonzero(are_free(e.segment[:n])))
     audit = trace.noted(audited(state))

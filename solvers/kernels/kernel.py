@@ -348,24 +348,25 @@ def _absolute_differences(A: Floats, XT: Floats, first: int, n: int, factor: flo
 def _inner_products(A: Floats, XT: Floats, first: int, n: int, out: Floats, rows: Ints) -> None:
     m, d = A.shape
     for start in range(first, n, _BLOCK):
-        stop = min(n, start + _BLOCK)
+        stop, k = min(n, start + _BLOCK), 0
         for i in range(m):
-            row = out[rows[i], start:stop]
-            row[:] = 0.0
-            k = 0
-            while k + 4 <= d:
+            out[rows[i], start:stop] = 0.0
+        while k + 4 <= d:  # all rows use four features while these are in the first-level cache
+            x0, x1 = XT[k, start:stop], XT[k + 1, start:stop]
+            x2, x3 = XT[k + 2, start:stop], XT[k + 3, start:stop]
+            for i in range(m):
+                row = out[rows[i], start:stop]
                 a0, a1, a2, a3 = A[i, k], A[i, k + 1], A[i, k + 2], A[i, k + 3]
-                x0, x1 = XT[k, start:stop], XT[k + 1, start:stop]
-                x2, x3 = XT[k + 2, start:stop], XT[k + 3, start:stop]
                 for j in range(row.size):
                     row[j] = row[j] + a0 * x0[j] + a1 * x1[j] + a2 * x2[j] + a3 * x3[j]
-                k += 4
-            while k < d:
-                a = A[i, k]
-                x = XT[k, start:stop]
+            k += 4
+        while k < d:
+            x = XT[k, start:stop]
+            for i in range(m):
+                a, row = A[i, k], out[rows[i], start:stop]
                 for j in range(row.size):
                     row[j] += a * x[j]
-                k += 1
+            k += 1
 
 
 @compiled_in_order

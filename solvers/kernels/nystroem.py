@@ -1,12 +1,14 @@
-"""A map to D features with products that approximate a kernel, by D landmarks [Williams & Seeger 2001].
+"""A map to D features with products that approximate a kernel, by landmarks [Williams & Seeger 2001].
 
-With L the Cholesky factor of the landmarks' kernel matrix, ``map(x) = L^-1 (k(z_1, x), ..., k(z_D, x))``: the kernel
-function of x is projected onto those of the landmarks, and ``k(x, x) - |map(x)|^2 >= 0`` is its squared distance from
-the projection. A model applies the map to features as it applies a ``models.feature_scale``, and uses a linear kernel
-of the D mapped features.
+With the eigenvectors U and the D largest eigenvalues V of the landmarks' kernel matrix, ``map(x) = V^-1/2 U' k(Z, x)``:
+the kernel function of x is projected onto the D principal directions of the landmarks' kernel functions, and
+``k(x, x) - |map(x)|^2 >= 0`` is its squared distance from the projection. A model applies the map to features as it
+applies a ``models.feature_scale``, and uses a linear kernel of the D mapped features.
 
-Landmarks are pivots of a Cholesky factorization among candidates, which are spread evenly over the first examples.
-Pivots are never equal to each other, and choosing them needs no random numbers.
+Landmarks are chosen among candidates, which are spread evenly over the first examples. The first D are pivots of a
+Cholesky factorization: each candidate has a chance in proportion to what earlier pivots leave of k(x, x) [Chen et al.
+2025]. The others are spread over what all these leave. Multiples of the golden ratio stand for random numbers, so the
+same examples always give the same landmarks.
 """
 
 from __future__ import annotations
@@ -24,15 +26,20 @@ from livesvm.solvers.runtime.interrupt import check
 from livesvm.solvers.runtime.types import Floats, Ints
 from livesvm.solvers.sparse import Features, dense, like
 
-CANDIDATES = 2  #: examples that are searched for each landmark
-LEAST = 1e-8  #: part of the largest k(x, x): an example of which less is left is no landmark
-TILE = 128  #: examples that are mapped at once: with some hundred landmarks they stay near the processor
-SETTLED = 2  #: a map is final when it was fitted to this many examples for each landmark
+LANDMARKS, MORE = 4, 900  #: landmarks for each component, but not more than this beyond one each
+CANDIDATES = 6000  #: examples among which landmarks are chosen, or as many as there may be landmarks
+LEAST = 1e-8  #: part of the largest k(x, x), or eigenvalue: an example of which less is left is no landmark
+TILE = 64  #: examples that are mapped at once: with a thousand landmarks they stay near the processor
+GOLDEN = 0.6180339887498949  #: its multiples, less whole numbers, are spread evenly over 0 to 1
+SETTLED = 2  #: a map is final when it was fitted to this many examples for each component
+
+
+PRODUCTS = Kernel("linear")  #: a row's products do not depend on the other rows
 
 
 @dataclass(frozen=True)
 class Nystroem:
-    """A map to features with products that approximate ``kernel``, made of D landmarks.
+    """A map to D features with products that approximate ``kernel``, made of M landmarks.
 
     Attributes
     ----------
@@ -40,15 +47,15 @@ class Nystroem:
         The whole kernel.
     scale : FeatureScale, TableEncoding or None
         What rows go through first.
-    landmarks : ndarray, shape (D, d)
+    landmarks : ndarray, shape (M, d)
         Rows as they came.
     components : int
-        The most landmarks that were asked for.
+        The most features that were asked for.
     fitted : int
         Number of the examples that landmarks were chosen from.
-    factor : ndarray, shape (D, D)
-        Lower Cholesky factor of the landmarks' kernel matrix.
-    points : ndarray, shape (D, d)
+    basis : ndarray, shape (M, D)
+        Coefficients of the landmarks' kernel functions in each feature.
+    points : ndarray, shape (M, d)
         Landmarks on the scale.
     """
 
@@ -57,7 +64,7 @@ class Nystroem:
     landmarks: Floats
     components: int
     fitted: int
-    factor: Floats
+    basis: Floats
     points: Floats
     kind = "components"
 
@@ -92,13 +99,11 @@ class Nystroem:
     def apply(self, X: Features) -> Floats:
         """Return the mapped features (m, D) of rows (m, p)."""
         rows = self.scaled(X)
-        out = np.empty((len(rows), len(self.landmarks)))
+        out, columns = np.empty((len(rows), self.basis.shape[1])), np.ascontiguousarray(self.points.T)
         for start in range(0, len(rows), TILE):
             check()
             part = slice(start, start + TILE)
-            values = self.kernel.matrix(self.points, np.ascontiguousarray(rows[part].T))
-            _solve(self.factor, values)
-            out[part] = values.T
+            out[part] = PRODUCTS.matrix(self.kernel.matrix(rows[part], columns), self.basis)
         return out
 
     def left_out(self, X: Features) -> Floats:
@@ -117,7 +122,8 @@ class Nystroem:
     def to_arrays(self) -> dict[str, Any]:
         """Return the arrays from which a checkpoint restores the map."""
         kept: dict[str, Any] = {} if self.scale is None else self.scale.to_arrays()
-        return kept | {"landmarks": self.landmarks, "landmarks_of": np.array([self.components, self.fitted])}
+        counts = np.array([self.components, self.fitted])
+        return kept | {"landmarks": self.landmarks, "landmarks_of": counts, "basis": self.basis}
 
 
 @dataclass(frozen=True)
@@ -128,7 +134,7 @@ class ProjectedKernel(Kernel):
 
 
 def fitted(kernel: Kernel, scale: Any, X: Features, components: int) -> Nystroem:
-    """Return the map of rows ``X`` (n, p) with up to ``components`` landmarks among them.
+    """Return the map of rows ``X`` (n, p) to up to ``components`` features, with landmarks among the rows.
 
     Raises
     ------
@@ -137,43 +143,55 @@ def fitted(kernel: Kernel, scale: Any, X: Features, components: int) -> Nystroem
     if not kernel.always_positive or kernel.gram is not None:
         raise InvalidInput("need a kernel of features that is always positive", field="components")
     rows = np.ascontiguousarray(dense(like(X, False))) + 0.0
-    at = np.unique(np.linspace(0, len(rows) - 1, min(len(rows), CANDIDATES * components)).astype(np.int64))
-    candidates = rows[at] if scale is None else scale.apply(rows[at])
-    chosen = at[np.sort(_pivots(kernel, np.ascontiguousarray(candidates), components))]
-    return _of(kernel, scale, rows[chosen], components, len(rows))
+    most = min(len(rows), max(CANDIDATES, components + MORE))
+    at = np.unique(np.linspace(0, len(rows) - 1, most).astype(np.int64))
+    candidates = np.ascontiguousarray(rows[at] if scale is None else scale.apply(rows[at]))
+    landmarks = rows[at[_chosen(kernel, candidates, components)]]
+    points = landmarks if scale is None else np.ascontiguousarray(scale.apply(landmarks))
+    basis = _principal(kernel.matrix(points, np.ascontiguousarray(points.T)), components)
+    return Nystroem(kernel, scale, landmarks, components, len(rows), basis, points)
 
 
 def restored(kernel: Kernel, scale: Any, arrays: Mapping[str, Any]) -> Nystroem:
     """Return the map that a checkpoint holds."""
     components, of = np.asarray(arrays["landmarks_of"]).tolist()
-    return _of(kernel, scale, np.asarray(arrays["landmarks"], np.float64), int(components), int(of))
+    landmarks, basis = (np.ascontiguousarray(arrays[name], np.float64) for name in ("landmarks", "basis"))
+    points = landmarks if scale is None else np.ascontiguousarray(scale.apply(landmarks))
+    return Nystroem(kernel, scale, landmarks, int(components), int(of), basis, points)
 
 
-def _of(kernel: Kernel, scale: Any, landmarks: Floats, components: int, of: int) -> Nystroem:
-    points = np.ascontiguousarray(landmarks if scale is None else scale.apply(landmarks))
-    factor = kernel.matrix(points, np.ascontiguousarray(points.T))
-    _factorize(factor)
-    return Nystroem(kernel, scale, landmarks, components, of, factor, points)
-
-
-def _pivots(kernel: Kernel, X: Floats, most: int) -> Ints:
-    """Return up to ``most`` pivots of a Cholesky factorization, (D,), each the largest remaining diagonal entry."""
+def _chosen(kernel: Kernel, X: Floats, components: int) -> Ints:
+    """Return the places of landmarks for so many features in ``X`` (m, d), ascending."""
     left = kernel.diagonal(X)
     least = LEAST * left.max(initial=0.0)
-    XT, columns, found = np.ascontiguousarray(X.T), np.empty((min(most, len(X)), len(X))), list[int]()
+    XT, columns, found = np.ascontiguousarray(X.T), np.empty((min(components, len(X)), len(X))), list[int]()
     while len(found) < len(columns):
-        i, k = int(left.argmax()), len(found)
-        if not left[i] > least:
+        left = np.where(left > least, left, 0.0)
+        total, k = np.cumsum(left), len(found)
+        if not total[-1] > 0.0:
             break
         check()
+        i = int(np.searchsorted(total, total[-1] * (GOLDEN * (k + 1) % 1.0)))
         columns[k] = kernel.matrix(X[i : i + 1], XT)[0]
         _take_out(columns, k, i, left[i])
         left -= np.square(columns[k])
-        left[i] = -np.inf
+        left[i] = 0.0
         found.append(i)
     if not found:
         raise InvalidInput("the kernel of every example is 0", field="components")
-    return np.array(found, np.int64)
+    others = np.flatnonzero(left > least)
+    if others.size > (more := min((LANDMARKS - 1) * components, MORE)):
+        total = np.cumsum(left[others])
+        others = others[np.unique(np.searchsorted(total, total[-1] * (np.arange(more) + 0.5) / more))]
+    return np.sort(np.append(np.array(found, np.int64), others))
+
+
+def _principal(K: Floats, most: int) -> Floats:
+    """Return the eigenvectors (M, D) of a kernel matrix (M, M), largest first, over the roots of their eigenvalues."""
+    values, vectors = np.linalg.eigh(K)
+    values, vectors = values[::-1][:most], vectors[:, ::-1][:, :most]
+    is_kept = values > LEAST * values[0]
+    return np.ascontiguousarray(vectors[:, is_kept] / np.sqrt(values[is_kept]))
 
 
 @compiled_in_order
@@ -187,42 +205,6 @@ def _take_out(columns: Floats, k: int, i: int, left: float) -> None:
     root = np.sqrt(left)
     for m in range(row.size):
         row[m] /= root
-
-
-@compiled_in_order
-def _factorize(K: Floats) -> None:
-    """Replace a positive definite matrix by its lower Cholesky factor, in one fixed order of sums."""
-    for i in range(len(K)):
-        for j in range(i + 1):
-            total = K[i, j]
-            for k in range(j):
-                total -= K[i, k] * K[j, k]
-            if i == j:
-                K[i, i] = np.sqrt(max(total, 1e-300))
-            else:
-                K[i, j] = total / K[j, j]
-        K[i, i + 1 :] = 0.0
-
-
-@compiled_in_order
-def _solve(factor: Floats, values: Floats) -> None:
-    """Replace ``values`` (D, m) by ``factor^-1 values``; the result for a column does not depend on the others."""
-    for i in range(len(factor)):
-        row, k = values[i], 0
-        while k + 4 <= i:
-            a0, a1, a2, a3 = factor[i, k], factor[i, k + 1], factor[i, k + 2], factor[i, k + 3]
-            x0, x1, x2, x3 = values[k], values[k + 1], values[k + 2], values[k + 3]
-            for j in range(row.size):
-                row[j] = row[j] - a0 * x0[j] - a1 * x1[j] - a2 * x2[j] - a3 * x3[j]
-            k += 4
-        while k < i:
-            a, x = factor[i, k], values[k]
-            for j in range(row.size):
-                row[j] -= a * x[j]
-            k += 1
-        a = factor[i, i]
-        for j in range(row.size):
-            row[j] /= a
 
 
 @compiled_allocating

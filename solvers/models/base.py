@@ -41,7 +41,7 @@ from livesvm.solvers.problem.piecewise_linear import NO_LOSSES, Losses
 from livesvm.solvers.robust.local_optimality import LocalOptimality
 from livesvm.solvers.robust.ramp_losses import CutoffRule, Sides, conditional
 from livesvm.solvers.robust.settings import Robustness, Terms
-from livesvm.solvers.runtime.types import Floats, Ints
+from livesvm.solvers.runtime.types import Bools, Floats, Ints
 from livesvm.solvers.sparse import Features, SparseRows, dense, like
 from livesvm.solvers.tables import columns as table_columns
 from livesvm.solvers.tables import encoding
@@ -86,7 +86,7 @@ class LiveEstimator(Fitted):
     _shares_costs = False  # whether the losses of each example depend on the others
     robust_: Robustness | None = None  #: parameters of robust losses; None: the losses are convex
     _made_of: dict[str, Any]  # the parameters that the window's kernel and losses have
-    _came: dict[Key, Floats]  # of a model with a scale: features of the window as given
+    _came: Floats  # of a model with a scale: features of the window as given, (n, p), oldest first
     flagged_warnings: Sequence[ModelWarning] = ()  #: about the model on its window; quick enough for every update
     is_mapped = False  #: whether rows have gone through a map to landmarks, which another model with components has
     keeps_record = False  #: whether examples are predicted before they are learnt; see :attr:`record`
@@ -544,6 +544,7 @@ class LiveEstimator(Fitted):
             self._conditional(new_y, new_weights, new_sides, C, robust) if changing else NO_LOSSES,
             new_sides,
         )
+        stays = None if self.feature_scale_ is None else window.stays_without(leaving)
         window.foretells = self.keeps_record
         if self.keeps_record:
             window.left = [*map(window._y.item, map(window.keys.__getitem__, leaving))]
@@ -558,8 +559,8 @@ class LiveEstimator(Fitted):
             self.robust_ = robust
         if C is not None or edits.every_example or not hasattr(self, "_window"):
             self._take_over(window)
-        if self.feature_scale_ is not None:
-            self._keep_as_they_came(came, change)
+        if stays is not None:
+            self._keep_as_they_came(came, stays)
         self.n_features_in_ = window.width if self.feature_scale_ is None else self.feature_scale_.width
         return change, trace
 
@@ -797,7 +798,9 @@ class LiveEstimator(Fitted):
         most: Any = self.components
         if isinstance(most, str):
             if most != "auto" or not isinstance(vars(self).get("C"), str):
-                raise InvalidInput("must be a whole number, or 'auto' where C is 'auto'", field="components")
+                is_of_C = self._tuned_by == "C" and "C" in self.get_params(deep=False)
+                more = ", or 'auto' where C is 'auto'" if is_of_C else "; 'auto' is for classifiers and regressions"
+                raise InvalidInput(f"must be a whole number{more}", field="components")
             is_large = "components" not in self.chosen_ and len(rows) >= MANY and not isinstance(rows, SparseRows)
             most = AT_FIRST if is_large else self.chosen_.get("components")
         if most is None:
@@ -806,7 +809,8 @@ class LiveEstimator(Fitted):
         if self.kernel == "precomputed" or callable(self.kernel):
             raise InvalidInput("need a kernel of features, by name", field="components")
         if isinstance(rows, SparseRows):
-            raise InvalidInput("need dense features; pass them dense, or leave it out", field="components")
+            reason = "landmarks and mapped rows are dense; pass dense features, or leave it out"
+            raise InvalidInput(reason, field="components")
         own = np.asarray(dense(rows)) if scale is None else scale.apply(rows)
         return nystroem.fitted(self._kernel(self._gamma_of(own, weights)), scale, rows, most)
 
@@ -827,11 +831,14 @@ class LiveEstimator(Fitted):
             return None
         return feature_scale.fitted(self.scale, rows, weights)
 
-    def _keep_as_they_came(self, rows: Features, change: ExampleUpdate) -> None:
-        kept = dict(vars(self).get("_came", ()))
-        for key in change.leaving:
-            del kept[key]
-        self._came = kept | dict(zip(change.adding, np.array(dense(like(rows, False))), strict=True))
+    def _keep_as_they_came(self, rows: Features, stays: Bools) -> None:
+        known: Any = vars(self).get("_came")
+        added = dense(like(rows, False)) if len(rows) else np.empty((0, known.shape[1]))
+        kept = np.empty((np.count_nonzero(stays) + len(added), added.shape[1]))
+        if known is not None:
+            np.compress(stays, known, axis=0, out=kept[: len(kept) - len(added)])
+        kept[len(kept) - len(added) :] = added
+        self._came = kept
 
     def _scaled(self, rows: Features) -> Features:
         """Return features as the window stores them: scaled, and dense or sparse."""
@@ -1040,8 +1047,7 @@ class LiveEstimator(Fitted):
         """Bytes of all arrays that the model holds, including those that :meth:`cool` would free."""
         if not hasattr(self, "_window"):
             return 0
-        came = 8 * self.feature_scale_.width * len(self._came) if self.feature_scale_ is not None else 0
-        return self._window.held_bytes + came
+        return self._window.held_bytes + (0 if self.feature_scale_ is None else self._came.nbytes)
 
     @property
     def is_settled(self) -> bool:
@@ -1135,7 +1141,7 @@ class LiveEstimator(Fitted):
         if scale is not None:
             given = arrays["X"]
             rows = given.toarray() if isinstance(given, SparseRows) else validation.plain(given, np.float64)
-            self._came = dict(zip(arrays["keys"], rows, strict=False))
+            self._came = np.array(rows)
             if scale.columns is not None:
                 self.columns_ = scale.columns
             arrays = {**arrays, "X": arrays["encoded"] if "encoded" in arrays else scale.apply(rows)}

@@ -81,7 +81,7 @@ def fitted(kind: Any, X: Floats, weights: Floats) -> FeatureScale | None:
 
 def kept(arrays: Mapping[str, Any]) -> dict[str, Any]:
     """Return the part of a checkpoint that describes a scale; the part is empty if there is no scale."""
-    names = ("scale_offset", "scale_factor", "encoding", "words", "landmarks", "landmarks_of")
+    names = ("scale_offset", "scale_factor", "encoding", "words", "landmarks", "landmarks_of", "basis")
     return {name: arrays[name] for name in names if name in arrays}
 
 

@@ -100,7 +100,7 @@ class Fitted:
         has = float(self._learnt.diagonal.sum())
         known = {one.name: getattr(found, one.name) for one in fields(found)}
         share = max(0.0, 1.0 - has / whole) if whole > 0.0 else 0.0
-        return RankCertificate(**known, kernel=scale.kernel.name, components=len(scale.landmarks), left_out=share)
+        return RankCertificate(**known, kernel=scale.kernel.name, components=scale.basis.shape[1], left_out=share)
 
     def left_out(self, X: ArrayLike) -> Floats:
         """Return the share of each k(x, x) that the map to components leaves out: 0 near the landmarks, and at most 1.
@@ -152,8 +152,7 @@ class Fitted:
         """Features of the window, (n, d), oldest first, in the units in which they came: an array, or sparse rows."""
         if self.feature_scale_ is None:
             return self._learnt.X
-        came: dict[Key, Floats] = self._came  # type: ignore[attr-defined]
-        rows = np.array([came[key] for key in self._learnt.keys]).reshape(-1, self.feature_scale_.width)
+        rows: Floats = self._came.copy()  # type: ignore[attr-defined]
         return rows if self.feature_scale_.columns is None else Codes.of(rows, self.columns_)
 
     @property

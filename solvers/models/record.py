@@ -14,7 +14,7 @@ from livesvm.solvers.runtime.html import table_of
 
 LATELY = 200  #: of the newer score, each example counts 1/200 less than the next one
 PARTS = 64  #: parts that the history has at least, once it is long; with twice as many, two become one
-MOST_NOTES = 256  #: updates that are noted before they are counted, as counting copies what it changes
+MOST_NOTES = 256  #: updates, or examples of one, that are noted and then counted, as counting copies what it changes
 _GROWTH = LATELY / (LATELY - 1.0)
 _HEAVY = 1e100  # weight of an example from which on all are divided by it
 
@@ -196,7 +196,7 @@ class Record:
         counts, notes, number = self._held
         out = object.__new__(type(self))
         out._held = counts, (predicted, given, gone, labels, notes), number + 1
-        if number >= MOST_NOTES - 1:
+        if max(number + 1, len(given)) >= MOST_NOTES:
             out.count()
         return out
 

@@ -41,12 +41,13 @@ def _of_sizes(window: Any) -> list[ModelWarning]:
     n, n_free = (sum(map(attrgetter(what), window.problems.values())) for what in ("state.n", "n_free"))
     if n < MANY or n_free <= MOST_FREE * n:
         return []
+    kernel, cure = window.kernel, "choose a smaller C"
+    if kernel.has_gamma:
+        cure += " or gamma"
+    if kernel.always_positive and not (kernel.is_projected or kernel.gram is not None or window.is_sparse):
+        cure += ", or components=300"
     reason = f"{n_free} of {n} examples are on the margin: an update takes about as long as training from nothing"
-    return [
-        ModelWarning(
-            "most_are_free", f"{reason}; choose a smaller C or gamma, or components=300 ('auto' with C='auto')"
-        )
-    ]
+    return [ModelWarning("most_are_free", f"{reason}; {cure}")]
 
 
 def gap_message(gap: float) -> str:

@@ -171,6 +171,12 @@ class Window:
     def _slots_of(self, keys: list[Key]) -> Ints:
         return np.fromiter(map(self.keys.__getitem__, keys), np.int64, len(keys)) if keys else NO_EXAMPLES
 
+    def stays_without(self, keys: list[Key]) -> Bools:
+        """Return a mask (n,) of the examples, oldest first, except those with ``keys``."""
+        stays = np.ones(self.store.capacity, np.bool_)
+        stays[self._slots_of(keys)] = False
+        return stays[self.slots]
+
     def _numbers_of(self, slots: Ints) -> Ints:
         """Return the row numbers of examples in the precomputed kernel matrix."""
         return dense(self.store.columns(slots))[0].astype(np.int64) if slots.size else NO_EXAMPLES

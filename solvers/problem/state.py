@@ -37,6 +37,7 @@ from livesvm.solvers.sparse import Features, SparseRows, dense
 Build = Callable[["PathState", Ints], None]
 
 NOTHING = np.empty((0, 0))
+MOST_SPARE = 4096  #: slots for new examples that arrays have at most when they grow
 AT_HAND = 2**16  #: kernel values that are made side by side, as they stay near the processor
 LITTLE = AT_ONCE // COPY  #: features that are moved in one go
 
@@ -108,15 +109,16 @@ def empty_motion(c: int) -> Motion:
 
 def resized(a: NDArray[Any], capacity: int, fill: float = 0) -> NDArray[Any]:
     """Return an array by slot with ``capacity`` slots, of which new ones hold ``fill``."""
-    new = aligned(capacity, *a.shape[1:]).view(a.dtype)
-    new[: a.shape[0]] = a[:capacity]
-    new[a.shape[0] :] = fill
+    new = aligned(capacity, *a.shape[1:], make=np.zeros).view(a.dtype)
+    if fill or a.any():  # memory that is never written to takes no space
+        new[: a.shape[0]] = a[:capacity]
+        new[a.shape[0] :] = fill
     return new
 
 
 def capacity_for(n: int) -> int:
     """Return how many slots to allocate for ``n`` examples: enough to add a batch before another batch leaves."""
-    return padded(64 + n * 5 // 4)
+    return padded(64 + n + min(n // 4, MOST_SPARE))
 
 
 class FeatureTable:

@@ -137,7 +137,7 @@ def line(window: Window, components: int) -> list[str]:
         f"{100 * right:.1f}",
         whole_right,
         steps_right,
-        f"{model.held_bytes / (8 * n * len(model.feature_scale_.landmarks)):.2f}",
+        f"{model.held_bytes / (8 * n * model.feature_scale_.basis.shape[1]):.2f}",
     ]
 
 

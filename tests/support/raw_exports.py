@@ -437,6 +437,9 @@ def workbook(path: Path) -> Path:
         days = 45292 + (when - FIRST).total_seconds() / 86400
         cells.append(f'<c s="1"><v>{days!r}</v></c><c><v>{found!r}</v></c>')
     sheet = "".join(f'<row r="{number}">{row}</row>' for number, row in enumerate(cells, 1))
+    contents = "".join(
+        f'<row><c t="inlineStr"><is><t>{one}</t></is></c></row>' for one in ("Contents", "Data", "Notes")
+    )
     begin = '<?xml version="1.0" encoding="UTF-8"?>'
     main = 'xmlns="http://schemas.openxmlformats.org/spreadsheetml/2006/main"'
     kinds = "http://schemas.openxmlformats.org/officeDocument/2006/relationships"
@@ -456,8 +459,7 @@ def workbook(path: Path) -> Path:
         "xl/workbook.xml": f'<workbook {main} xmlns:r="{kinds}"><sheets>{sheets}</sheets></workbook>',
         "xl/_rels/workbook.xml.rels": f'<Relationships xmlns="{packed}/relationships">{links}{styles}</Relationships>',
         "xl/styles.xml": f'<styleSheet {main}><cellXfs><xf numFmtId="0"/><xf numFmtId="22"/></cellXfs></styleSheet>',
-        "xl/worksheets/sheet1.xml": f'<worksheet {main}><sheetData><row r="1"><c><v>1</v></c></row>'
-        "</sheetData></worksheet>",
+        "xl/worksheets/sheet1.xml": f"<worksheet {main}><sheetData>{contents}</sheetData></worksheet>",
         "xl/worksheets/sheet2.xml": f"<worksheet {main}><sheetData>{sheet}</sheetData></worksheet>",
     }
     return zipped(path, *((name, (begin + content).encode()) for name, content in parts.items()))

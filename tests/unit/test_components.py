@@ -10,7 +10,7 @@ from unittest import mock
 import numpy as np
 import pytest
 from numpy.typing import NDArray
-from scipy import sparse
+from scipy import linalg, sparse
 
 from livesvm import solvers
 from livesvm.solvers import (
@@ -27,7 +27,7 @@ from livesvm.solvers.homotopy import by_features, coordinate_descent, linear
 from livesvm.solvers.homotopy.tolerances import SETTINGS
 from livesvm.solvers.kernels.kernel import Kernel
 from livesvm.solvers.kernels.nystroem import fitted
-from livesvm.solvers.models import base
+from livesvm.solvers.models import base, warnings
 from livesvm.solvers.problem.piecewise_linear import epsilon_insensitive, hinge
 from livesvm.solvers.problem.state import are_free, empty_examples
 from livesvm.solvers.robust.settings import Robustness
@@ -55,9 +55,13 @@ def test_products_are_the_projection_of_the_whole_kernel(name: str) -> None:
     kernel = Kernel(name, 0.3, 3, 1.0)
     found = fitted(kernel, None, X, 15)
     Z = found.landmarks
-    assert len(Z) == 15
+    assert 50 < len(Z) == len(np.unique(Z, axis=0)) <= 60
+    assert found.basis.shape[1] == 15
     whole, onto = (kernel.matrix(A, np.ascontiguousarray(X.T)) for A in (X, Z))
-    dense = onto.T @ np.linalg.solve(kernel.matrix(Z, np.ascontiguousarray(Z.T)), onto)
+    values, vectors = linalg.eigh(
+        kernel.matrix(Z, np.ascontiguousarray(Z.T)), subset_by_index=(len(Z) - 15, len(Z) - 1)
+    )
+    dense = onto.T @ (vectors / values) @ vectors.T @ onto
     mapped = found.apply(X)
     np.testing.assert_allclose(mapped @ mapped.T, dense, rtol=1e-8, atol=1e-8)
     left = 1.0 - dense.diagonal() / whole.diagonal()
@@ -90,7 +94,8 @@ def test_the_certificate_names_the_kernel_and_the_distance() -> None:
     rows = (X - X.mean(axis=0)) / X.std(axis=0)
     at = [np.flatnonzero((row == X).all(axis=1))[0] for row in model.feature_scale_.landmarks]
     K = np.array(oracle.Kernel("rbf", 0.4)(rows, rows), np.float64)
-    dense = K[:, at] @ np.linalg.solve(K[np.ix_(at, at)], K[at])
+    values, vectors = linalg.eigh(K[np.ix_(at, at)], subset_by_index=(len(at) - 20, len(at) - 1))
+    dense = K[:, at] @ (vectors / values) @ vectors.T @ K[at]
     assert (found.kernel, found.components) == ("rbf", 20)
     assert found.left_out == pytest.approx(1.0 - np.trace(dense) / np.trace(K), abs=1e-9)
     np.testing.assert_allclose(model.left_out(X[:9]), 1.0 - dense.diagonal()[:9], atol=1e-9)
@@ -280,7 +285,7 @@ def test_landmarks_grow_with_a_window_that_began_small_and_then_stay() -> None:
     for k in range(0, 300, 5):
         report = model.update(add=(X[k : k + 5], y[k : k + 5]))
         assert report.added == tuple(range(k, k + 5))
-        counts.append(len(model.feature_scale_.landmarks))
+        counts.append(model.feature_scale_.basis.shape[1])
     assert counts[:8] == [5, 10, 10, 20, 20, 20, 20, 20]
     assert counts[-1] == 20
     assert model.feature_scale_.fitted == 40
@@ -369,6 +374,38 @@ def test_what_has_no_components_is_refused(parameters: dict[str, Any], field: st
     with pytest.raises(InvalidInput) as refused:
         model.fit(X @ X.T if model.kernel == "precomputed" else X, numbers > 0)
     assert refused.value.field == field
+
+
+@pytest.mark.parametrize("kind", [IncrementalOneClassSVM, IncrementalPUClassifier])
+def test_other_kinds_say_that_they_do_not_choose_the_number(kind: Any) -> None:
+    X, numbers = made(60)
+    with pytest.raises(InvalidInput, match="for classifiers and regressions"):
+        kind(components="auto").fit(X, numbers > 0)
+
+
+@pytest.mark.parametrize(
+    ("parameters", "is_sparse", "cure"),
+    [
+        ({}, False, "a smaller C or gamma, or components=300"),
+        ({"kernel": "linear"}, False, "a smaller C, or components=300"),
+        ({"kernel": "linear"}, True, "a smaller C"),
+        ({"kernel": "precomputed"}, False, "a smaller C"),
+        ({"components": 200}, False, "a smaller C"),
+    ],
+)
+def test_a_warning_of_many_free_examples_names_what_helps(
+    parameters: dict[str, Any], is_sparse: bool, cure: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(warnings, "MANY", 50)
+    monkeypatch.setattr(warnings, "MOST_FREE", -1.0)
+    X, numbers = made(80)
+    X = X @ X.T if parameters.get("kernel") == "precomputed" else X
+    model = IncrementalSVC(**parameters).fit(sparse.csr_array(X) if is_sparse else X, numbers > 0)
+    (found,) = [one.message for one in model.warnings_ if one.name == "most_are_free"]
+    assert found.endswith(f"; choose {cure}")
+    if is_sparse:
+        with pytest.raises(InvalidInput, match="pass dense features"):
+            model.change(components=20)
 
 
 def test_components_can_be_changed() -> None:
@@ -611,7 +648,7 @@ def test_a_rank_is_chosen_where_many_would_be_free(kind: Any, monkeypatch: pytes
         ({}, None),  # the window is small
         (SMALL | {"FEW_FREE": 290}, None),  # few would be free
         (SMALL | {"CHEAPEST_FIRST": (1, 2, None)}, None),  # no rank is good enough
-        (SMALL | {"CHEAPEST_FIRST": (1, 2, None), "MOST_FREE": 5}, 2),  # but too many would be free
+        (SMALL | {"CHEAPEST_FIRST": (1, 2, None), "MOST_FREE": 5}, 1),  # but too many would be free
     ],
 )
 def test_what_is_chosen_is_the_cheapest_that_is_good(

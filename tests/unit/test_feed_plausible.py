@@ -45,6 +45,7 @@ NOISE = np.random.default_rng(0).normal(size=200)
         (NOISE, [5.0], [False]),
         (NOISE, [1e9, -1e9, 0.0], [True, True, False]),
         (NOISE, [30.0, 31.0, 30.5], [True, False, False]),  # a new level, whose first reading is in the history
+        (np.exp(4.0 * NOISE / 3.0), [-9.0, 1.0, -0.5], [True, False, False]),  # nothing below 0 was seen
         (NOISE[:7], [1e9], [False]),  # too little is known
         (NOISE[:20], [1e9], [True]),
         (NOISE[:20], [10.0], [False]),

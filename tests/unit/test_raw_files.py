@@ -203,7 +203,7 @@ def test_a_short_file_is_read(tmp_path: Path) -> None:
     assert [*read(tmp_path / "x.csv", "time,v\n").rows()] == []
 
 
-def test_a_workbook_is_read_by_its_first_sheet_with_rows(tmp_path: Path) -> None:
+def test_a_workbook_is_read_by_its_sheet_of_numbers(tmp_path: Path) -> None:
     pytest.importorskip("python_calamine", reason="livesvm[excel] is not installed")
     found = table(workbook(tmp_path / "meter.xlsx"))
     assert (found.time, found.targets, found.count) == ("Zeit", ["Verbrauch"], 60)
@@ -1118,6 +1118,21 @@ SAR += ["Average:  all  50.00"]
             {1: ("1950-02-01T00:00:00", "1.5")},
         ),
         ("\n".join([f"{year} " + " ".join(f"{at}.5" for at in range(12)) for year in range(1950, 1990)]), 480, {}),
+        (f"a,b,{','.join(map(str, range(1960, 2019)))},X\nx,y{',NA' * 60}\nx,z{',NA' * 20}{',1.5' * 39},NA", 59, {}),
+        (
+            hourly(
+                lambda t, at: f"{t:%d/%m/%y}\t{t:%I:%M}{t:%p}\t{at}.5".replace("M\t", "\t"),
+                "Date\tTime\tOut",
+                count=480,
+            ),
+            480,
+            {13: ("2024-01-01T13:00:00", "13.5")},
+        ),
+        (
+            hourly(lambda t, at: f"{t:%Y/%m/%d};{t:%H%M} UTC;{at},5", "Data;Hora UTC;v"),
+            48,
+            {1: ("2024-01-01T01:00:00+00:00", "1.5")},
+        ),
         ("\n".join(OF_MONTHS), 96, {0: ("2019-01-01T00:00:00", "12")}),
         ("\n".join(["TIME_PERIOD,v", *MIXED]), 30, {1: ("2010-02", "2010.5")}),
         ("\n".join(BLS), 120, {1: ("2000-02-01T00:00:00", "1.5")}),
