@@ -362,7 +362,8 @@ def own_rows(
 ) -> Floats:
     """Return the features that differ between steps: seasonal values, calendar and known columns; (steps, own).
 
-    ``parts`` are the newest values, as :func:`shared_row` takes them, the newest reading and the columns known ahead.
+    ``parts`` are the newest values, as for :func:`shared_row`, then the newest reading, and then the columns known
+    ahead.
     """
     newest, reading, ahead = parts
     steps, at = spec.horizons, layout.own_levels
@@ -388,7 +389,7 @@ def _at_time(
 
 
 def known_columns(layout: RowLayout, known: Floats, now: Floats) -> Floats:
-    """Return known columns (n, k) as features; some layouts add the changes from ``now`` (k,) or (n, k)."""
+    """Return known columns (n, k) as features; some layouts add the changes from values ``now``, (k,) or (n, k)."""
     return np.concatenate([known, known - now], axis=1) if layout.changes else known
 
 

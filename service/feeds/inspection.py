@@ -178,7 +178,7 @@ def examples(path: Path, given: FileOptions = NOTHING) -> InspectedTable:
 def _largest(
     path: Path, given: FileOptions, read: Callable[[Raw], InspectedTable], *, needs_times: bool = True
 ) -> InspectedTable:
-    """Return the table of a file, or of several below each other the largest one with times; raises InvalidInput."""
+    """Return the table of a file, or the largest with times of several tables below each other; raises InvalidInput."""
     raw = None
     try:
         raw = replace(raw_tables.opened(path, given), name=path.name)
@@ -289,7 +289,7 @@ class _Reader:
         self.columns = [*zip(*good, strict=True)] if good else [()] * self.raw.width
 
     def _without_codes(self) -> None:
-        """Take the numbers alone of columns with marks of quality after a comma."""
+        """Keep only the numbers in columns in which marks of quality follow them after a comma."""
         cells = [{*column} - {""} for column in self.columns]
         if self.raw.separator != "," or not any(map(_SURELY_CODED.fullmatch, set().union(*cells))):
             return
@@ -308,7 +308,7 @@ class _Reader:
         self._read_first()
 
     def _with_days(self, first: datetime | None) -> bool:
-        """Put a day before times of the day, or a year before days, and return whether there are such."""
+        """Put a day before times of day, or a year before days; return whether the file has such times."""
         about = [*(self.said.get("lines before the header") or ()), self.raw.name]
         found = dateless.found_in(self.raw.names, self.columns, about, first)
         if found is None or found.first is None:
@@ -330,7 +330,7 @@ class _Reader:
         return "text" if self.of_examples and kind == "number" and not {*kinds.values()} <= _NUMBERS else kind
 
     def _far(self, marks: re.Pattern[str]) -> dict[int, set[str]]:
-        """Return the marks such as -999, by column, that are farther from all others than these from each other."""
+        """Return, by column, marks such as -999 that are farther from all other values than those from each other."""
         found = dict[int, set[str]]()
         for at in self._of_kind("number"):
             values = {
@@ -347,7 +347,7 @@ class _Reader:
         return found
 
     def _with_zone(self, parts: tuple[int, ...], formats: list[TimeFormat]) -> tuple[tuple[int, ...], list[TimeFormat]]:
-        """Add a column of zones to the parts of a time without one; a column or a name may give all times one zone."""
+        """Add a column of zones to the parts of a time without a zone, or take one zone from a column or a name."""
         if not formats or formats[0].zoned or self.given.zone is not None or len(parts) > 5:
             return parts, formats
         for name, told in self.zones.items():
@@ -457,9 +457,9 @@ class _Reader:
         return self._numbered(parts, count, max(map(int, numbers)))
 
     def _numbered(self, parts: tuple[int, ...], count: int, most: int) -> list[TimeFormat]:
-        """Return the formats of days with ``count`` periods, which have a zone if a day has more; raises InvalidInput.
+        """Return the formats of days with ``count`` periods; a zone is needed if a day has more; raises InvalidInput.
 
-        Hours have the time at which they end, as in files without such a day, and other periods that of their begin.
+        Periods of an hour get the time at which they end, and other periods get the time at which they begin.
         """
         if most > count and self.given.zone is None:
             reason = f"has {most} periods of {1440 // count} minutes on a day, as clocks go back; say --zone"
@@ -573,7 +573,7 @@ class _Reader:
             self.later += tail[:ends]
 
     def _is_total(self, before: str, row: Line) -> bool:
-        """Return whether the last row, which has the first row's time, is that of a single series."""
+        """Return whether a last row with the first row's time is a total, as times hardly ever repeat in the file."""
         whole = [cells for cells in self.kept if len(cells) == self.raw.width]
         times_of = Counter(cells[self.parts[0]] for cells in whole)
         return before != row[self.parts[0]] and times_of[row[self.parts[0]]] < 3 and len(times_of) > 0.98 * len(whole)
@@ -635,7 +635,7 @@ class _Reader:
         return formats[0]
 
     def _named(self, parts: tuple[int, ...], formats: list[TimeFormat]) -> tuple[str, TimeFormat] | None:
-        """Return the only format of which the header tells the order, or the file's name the first or the last day."""
+        """Return the only format with the order in the header, or with a first or last day in the file's name."""
         cells, digits = self._cells(parts), re.sub(r"\D", "", self.raw.name)
         header = " ".join([self.raw.names[parts[0]], *(self.said.get("lines under the header") or ())])
         order = _ORDER.search(header)
@@ -653,7 +653,7 @@ class _Reader:
         return ("chosen by the name of the file", found[0]) if len(found) == 1 else None
 
     def _even(self, parts: tuple[int, ...], formats: list[TimeFormat]) -> TimeFormat | None:
-        """Return the format by which times hardly ever fall or jump, and often come within a day, if others do not."""
+        """Return the only format by which times hardly ever fall or jump, or come monthly; None if none is alone."""
         breaks, monthly = list[tuple[int, bool]](), list[TimeFormat]()
         for one in formats:
             seconds = self._seconds([*dict.fromkeys(self._cells(parts)[:KEPT])], one)
@@ -708,7 +708,7 @@ class _Reader:
         return ()
 
     def _below_each_other(self, stamps: list[str]) -> list[int]:
-        """Return the first column that changes just where the times begin again, as one series is below the other."""
+        """Return the first column that changes just where times begin again, because one series is below the other."""
         rows = [*range(0, min(len(stamps), KEPT), EACH), *range(KEPT, len(stamps))]
         seconds = self._seconds([stamps[at] for at in rows]) if len(self.parts) == 1 else []
         falls = [at for at in range(1, len(seconds)) if seconds[at] < seconds[at - 1] - DAY]
@@ -946,7 +946,7 @@ class _Reader:
         return [(name, when, has) for (name, _, has), when in zip(rows, seconds, strict=False)]
 
     def _zone_of_autumn(self) -> None:
-        """Take a zone in which the hour that comes twice does so; see whether times are the ends of hours there."""
+        """Take a zone in which clocks go back where an hour comes twice; find out if times are the ends of hours."""
         if self.format is None or self.format.zoned or self.of_examples:
             return
         counts = Counter(when for name, when, _ in self._held if name == self._held[0][0])
@@ -1116,7 +1116,7 @@ class _Reader:
             self.said["times that come twice"] = f"{sum(counts.values()) - len(counts)}{said}"
 
     def _has_other_intervals_later(self) -> bool:
-        """Return whether times behind the first rows, of which some from each block are known, are off the interval."""
+        """Return whether later times, of which the sample has some from each block, are off the first interval."""
         columns = [column[KEPT:] for column in self.columns]
         parts, names = (zip(*(columns[at] for at in some), strict=True) for some in (self.parts, self.series))
         newest, every = dict[Any, float](), self.every
@@ -1131,7 +1131,7 @@ class _Reader:
 
 
 def _by_instant(rows: Callable[[], Iterator[Line]], at: int, zone: str) -> Iterator[Line]:
-    """Yield rows with offsets in column ``at``; sort those of an hour that comes twice, which some files mix."""
+    """Yield rows with offsets in column ``at``, sorted in an hour that comes twice, as some files mix both times."""
     place = times.zone_of(zone)
     for begin, hour in groupby(rows(), lambda row: row[at][:13]):
         last = datetime.fromisoformat(f"{begin}:59:59").replace(tzinfo=place)

@@ -193,7 +193,7 @@ class Plausibility:
     def _clear(self, first: SuspectReading, value: float, before: float) -> None:
         """Confirm a suspect, and record a level shift if the next reading, ``value``, is close to the suspect.
 
-        ``before`` is the mean of the two that was expected.
+        ``before`` is the mean that was expected of these two readings.
         """
         self.suspects.remove(first)
         self.open = None
@@ -253,9 +253,9 @@ class Plausibility:
 
 
 def _mean_before(values: Floats, back: int, season: int) -> float:
-    """Return the expected mean of a suspect, the newest but ``back`` - 1 of ``values`` (n,), and of the next reading.
+    """Return the expected mean of a suspect, the ``back``-th newest of ``values`` (n,), and of the reading after it.
 
-    It is computed from the values a season before, if these are usually nearer than the last value.
+    The mean is computed from the values a season before, if those are usually nearer than the last value.
     """
     known = values[: len(values) - back]
     if back < season and 2 * season <= len(known):

@@ -418,10 +418,11 @@ def arrow_rows(path: Path) -> Iterator[Line]:
 
 
 def nem12(file: IO[bytes]) -> Document:
-    """Return the readings of an Australian NEM12 file, by registers and times of their begin; raises Malformed.
+    """Return the readings of an Australian NEM12 file, by register and start time; raises Malformed.
 
-    A row 200 names a meter and a register, each row 300 has a day of it, and rows 400 the quality of its parts. Times
-    are those of the market, which has no summer time. The last row of a day counts. Values of quality N are missing.
+    A row 200 names a meter and a register, a row 300 has the readings of a day, and rows 400 have the quality of parts
+    of this day. Times are those of the market, which has no summer time. If a day has several rows, the last one
+    counts. Values of quality N are missing.
     """
     days, meter, minutes, day, units = dict[tuple[str, datetime], Line](), "", 0, None, set[str]()
     is_value = re.compile(r"[-+]?[.]?\d").match  # .048 too
@@ -471,7 +472,7 @@ def ghcn_daily(file: IO[bytes]) -> Document:
 
 
 def _long(rows: list[Line], said: dict[str, Any]) -> Document:
-    """Return a table with a column of series, if there are several."""
+    """Return a table of times and values, with a column of series if there are several series."""
     if len({name for _, name, _ in rows}) > 1:
         return Document([*LONG], rows, said)
     return Document(["time", "value"], [[time, value] for time, _, value in rows], said)

@@ -70,7 +70,7 @@ class Source(Protocol):
     def begin(self, taken: Position | None, dead: Sequence[DeadLetter]) -> bool:
         """Continue after the position ``taken``; ``dead`` are the entries that the feed's newest call refused.
 
-        If it is the source that keeps the feed's progress, return whether it does not remember the feed.
+        If the source itself keeps the feed's progress, the result is whether the source has no record of the feed.
         """
 
     def fetch(self, taken: Position | None, most: int, seconds: float) -> list[SourceEntry]:
