@@ -44,6 +44,7 @@ from livesvm.service.models.fields import (
 from livesvm.service.models.spec import ClassWeights, Components, KernelSpec, Lam, Prior, Scale, TargetScale
 from livesvm.service.webhooks.spec import WebhookSpec
 from livesvm.solvers.errors import InvalidInput
+from livesvm.solvers.models.change import DRIFT_ALARMS, Change, Edits
 from livesvm.solvers.models.repeats import OnRepeat
 
 Coverage = Annotated[float, Field(gt=0, lt=1, allow_inf_nan=False)]
@@ -163,7 +164,7 @@ class ChangeSpec(Request):
             raise ValueError("name a parameter at least")
         if self.kernel is not None and self.gamma is not None:
             raise InvalidInput("is a part of the kernel, which is given", field="change.gamma")
-        for name in self.model_fields_set - {"class_weight", "components", commands.DRIFT_ALARMS}:
+        for name in self.model_fields_set - {"class_weight", "components", DRIFT_ALARMS}:
             if getattr(self, name) is None:
                 raise InvalidInput("must have a value", field=f"change.{name}")
         return self
@@ -226,28 +227,28 @@ class UpdateRequest(Request):
 
     _does_something = model_validator(mode="after")(_check_verbs)
 
-    def command(self) -> commands.Update:
+    def command(self) -> Change:
         """Convert the request to an update command for the model."""
         add, remove = self.add, self.remove
         batch = None
         if add is not None:
             columns = add.y, add.keys, add.weights, add.times, add.tags
             batch = commands.batch_of(add.X if add.rows is None else add.rows, *columns)
-        return commands.Update(
+        return Change(
             batch,
             None if remove is None else commands.Removal(remove.keys, remove.oldest, remove.older_than),
             self._edits() if self.model_fields_set - {"add", "remove"} else None,
             "refuse" if add is None else add.on_repeat,
         )
 
-    def _edits(self) -> commands.Edits | None:
+    def _edits(self) -> Edits | None:
         if self.change is not None or self.rescale:
             change = None if self.change is None else self.change.parameters()
-            return commands.Edits(change=change, rescale=bool(self.rescale))
+            return Edits(change=change, rescale=bool(self.rescale))
         is_convex = "robust" in self.model_fields_set
         if not (self.relabel or self.reweight or self.decay or self.C or is_convex):
             return None
-        return commands.Edits(
+        return Edits(
             {} if self.relabel is None else self.relabel.by_key(),
             {} if self.reweight is None else self.reweight.by_key(),
             1.0 if self.decay is None else self.decay,

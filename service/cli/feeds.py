@@ -335,7 +335,7 @@ def _run(
     with Board(found.count - known, not as_json) as board:
         for piece, following in _pieces(islice(found.rows(), known, None), size, ahead):
             announced = _announced(settings, found.names, following)
-            with _told_of(file, known + sent, is_new=said is not None):
+            with _told_of(file, found, known + sent, is_new=said is not None):
                 answer = client.observe(feed, csv_of([found.names, *piece, *announced]))
             sent, corrected = sent + len(piece), corrected + answer["corrected"]
             board.show(sent, answer, client.feed(feed) if board.is_shown else {})
@@ -374,8 +374,8 @@ def _known(feed: dict[str, Any], found: InspectedTable) -> int:
 
 
 @contextmanager
-def _told_of(file: Path, before: int, *, is_new: bool) -> Iterator[None]:
-    """Report a refused row by its number in the file; ``before`` rows of the file precede the rows of the call.
+def _told_of(file: Path, found: InspectedTable, before: int, *, is_new: bool) -> Iterator[None]:
+    """Report a refused row by its number in the file; ``before`` rows that are sent precede the rows of the call.
 
     If the feed ``is_new``, the message says that no feed is created.
     """
@@ -387,7 +387,7 @@ def _told_of(file: Path, before: int, *, is_new: bool) -> Iterator[None]:
         row = problem.document.get("row")
         if row is None:
             raise
-        place = f"{file}, row {before + row} of those under its names, counted from 0"
+        place = f"{file}, {found.place_of(before + row)}, counted from 0"
         field = problem.document.get("field", "")
         reason = problem.document.get("reason", "")
         left = "no feed is created" if is_new else f"{before} are known"

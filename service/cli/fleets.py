@@ -100,7 +100,7 @@ def push(
     found = _table(client.fleet(fleet)["settings"], file, given)
     if dry_run:
         return first_rows(found)
-    return _sent(client.observe_fleet, fleet, found, found.rows(), size, idempotency_key)
+    return _sent(client.observe_fleet, fleet, found, enumerate(found.rows()), size, idempotency_key)
 
 
 @app.command("run")
@@ -150,7 +150,7 @@ def announce(
     found = _table(client.fleet(fleet)["settings"], file, given)
     if dry_run:
         return first_rows(found)
-    return _sent(client.announce_fleet, fleet, found, found.rows(), size, idempotency_key)
+    return _sent(client.announce_fleet, fleet, found, enumerate(found.rows()), size, idempotency_key)
 
 
 @app.command("forecast")
@@ -193,8 +193,8 @@ def _table(settings: dict[str, Any], file: Path, given: dict[str, Any]) -> Inspe
     return found.named(time=settings["time"], series=settings["series"])
 
 
-def _new(client: Client, fleet: str, settings: dict[str, Any], found: InspectedTable) -> Iterator[Line]:
-    """Yield the rows in a file that are not older than the newest reading of their series in the fleet."""
+def _new(client: Client, fleet: str, settings: dict[str, Any], found: InspectedTable) -> Iterator[tuple[int, Line]]:
+    """Yield the rows of a file, with numbers, that are not older than the newest reading of their series."""
     from livesvm.service.feeds.presenter import seconds_asked
     from livesvm.service.feeds.spec import FeedSpec
 
@@ -206,13 +206,15 @@ def _new(client: Client, fleet: str, settings: dict[str, Any], found: InspectedT
     newest = {
         str(one["series"]): seconds_asked(spec, one["time"], "time") for one in client.series(fleet) if one["time"]
     }
-    for row in found.rows():
+    for at, row in enumerate(found.rows()):
         before = newest.get(row[series])
         if before is None or (seconds_asked(spec, row[time], settings["time"], "last") or 0.0) >= before:
-            yield row
+            yield at, row
 
 
-def _sent(send: Any, fleet: str, found: InspectedTable, lines: Iterator[Line], size: int, key: str | None) -> Told:
+def _sent(
+    send: Any, fleet: str, found: InspectedTable, lines: Iterator[tuple[int, Line]], size: int, key: str | None
+) -> Told:
     """Send rows in several calls, and return sums of the answers; ``key`` gives each call its own Idempotency-Key."""
     total: dict[str, Any] = dict.fromkeys(COUNTS, 0) | {"calls": 0}
     refused: list[dict[str, Any]] = []
@@ -220,13 +222,14 @@ def _sent(send: Any, fleet: str, found: InspectedTable, lines: Iterator[Line], s
     pieces = iter(lambda: [*islice(lines, size)], [])
     for piece in tracked(pieces, fleet, -(-found.count // size)):
         named = None if key is None else f"{key}-{begin}"
-        answer = send(fleet, csv_of([found.names, *piece]), idempotency_key=named)
+        numbers = [found.row_of(at) if found.row_of else at for at, _ in piece]
+        answer = send(fleet, csv_of([found.names, *(row for _, row in piece)]), idempotency_key=named)
         for name in COUNTS[1:]:
             total[name] += answer[name]
         total["series"] = max(total["series"], answer["series"])
         total["calls"] += 1
         refused += [
-            one | {"row": None if one["row"] is None else begin + one["row"], "reason": hinted(one["reason"])}
+            one | {"row": None if one["row"] is None else numbers[one["row"]], "reason": hinted(one["reason"])}
             for one in answer["refused"]
         ]
         begin += len(piece)

@@ -37,7 +37,9 @@ def _options(
     align: Annotated[
         str | None, typer.Option(help="Put readings on a grid: nearest, mean or last, also as mean:1h; or none.")
     ] = None,
-    member: Annotated[str | None, typer.Option(help="The file that is read of those in a zip.")] = None,
+    member: Annotated[
+        str | None, typer.Option(help="The file that is read of those in a zip, or the sheet of a workbook.")
+    ] = None,
 ) -> None:
     """Declare by the signature the options that describe a file; absent options are inferred from the file."""
 

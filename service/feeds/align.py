@@ -13,9 +13,12 @@ from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime, timedelta, timezone
-from itertools import islice, pairwise
+from itertools import islice
 from operator import itemgetter
 from typing import Any, Literal, NamedTuple, get_args
+
+import numpy as np
+from numpy.typing import NDArray
 
 from livesvm.service.feeds import interval, times
 from livesvm.service.feeds.interval import Every
@@ -23,6 +26,7 @@ from livesvm.solvers.errors import InvalidInput
 
 Align = Literal["nearest", "mean", "last"]
 Given = tuple[float | None, ...]
+Times = NDArray[np.float64]
 Line = list[str]
 METHODS: tuple[Align, ...] = get_args(Align)
 GRIDS = tuple(
@@ -45,8 +49,12 @@ LONG, NIGHT = 8.0, 3 * 3600.0
 """Gaps longer than so many usual ones, and than so many seconds, are nights and outages: no readings are due there."""
 SPARSE = 0.25
 """Share of a grid that must have readings to give each the nearest time; fewer come in bursts."""
-FIRST = 1000
-"""Times that show the interval."""
+FIRST, PACE = 1000, 100
+"""Times that show the interval, and the fewest that show that it changes."""
+CHANGED, STEADY = 1.5, 0.8
+"""Ratio of intervals that are not the same, and share of times that is nearly all."""
+LOST = 0.01
+"""Share of readings that may be joined with others without taking their mean."""
 BLOCK = 10_000
 """Number of rows that are read at a time."""
 _Slot = tuple[float, str, list[tuple[float, Line]]]  #: the time of the grid, as number and text, distances and rows
@@ -110,55 +118,86 @@ def parsed(given: str) -> tuple[Align, Every | None]:
     return method, found
 
 
-def interval_of(times: Sequence[float], of_target: Sequence[float]) -> tuple[Every, int, int]:
+def interval_of(times: Times, of_target: Times) -> tuple[Every, int, int]:
     """Return the interval of ascending times, how many steps are not multiples of it, and how many are longer than it.
 
     Parameters
     ----------
     of_target : those of the times, more than one, that have a value of the target
     """
-    every = interval.found_in(of_target[:FIRST])
+    every = interval.found_in(steady(of_target)[-FIRST:].tolist())
     if every.seconds > FINE and every.seconds != round(every.seconds):
         every = replace(every, seconds=float(round(every.seconds)))
-    steps = [every.between(one, other) for one, other in pairwise(times)]
-    return every, sum(abs(step - round(step)) > 0.1 or step < 0.5 for step in steps), sum(step > 1.5 for step in steps)
+    steps = every.steps(times)
+    return every, int(np.sum((abs(steps - np.round(steps)) > 0.1) | (steps < 0.5))), int(np.sum(steps > 1.5))
 
 
-def grid_of(times: Sequence[float], of_target: Sequence[float]) -> tuple[Align, Every] | None:
+def steady(times: Times) -> Times:
+    """Return the newest of the ascending times that have the pace that lasts longest; all if most of them have it."""
+    size = min(FIRST, max(PACE, len(times) // 10))
+    gaps = np.diff(times)
+    blocks = np.array_split(gaps, max(1, len(gaps) // size))
+    paces = np.array([np.median(block) for block in blocks])
+    lengths = paces * [*map(len, blocks)]
+    is_near = abs(np.log(paces[:, None] / paces)) < math.log(CHANGED)
+    like = is_near[np.argmax(is_near @ lengths)]
+    if lengths[like].sum() > STEADY * lengths.sum() and np.mean(like) > STEADY:
+        return times
+    last = int(np.flatnonzero(like)[-1])
+    first = int(np.flatnonzero(~like[:last])[-1]) + 1 if not like[:last].all() else 0
+    ends = np.cumsum([0, *map(len, blocks)])
+    return times[ends[first] : ends[last + 1] + 1]
+
+
+def grid_of(times: Times, of_target: Times) -> tuple[Align, Every] | None:
     """Return how to align times: "nearest" with a grid that most times keep to, or "mean"; None if all keep to a grid.
 
-    With "mean", the grid is the finest one in which three of four intervals have a reading.
+    With "mean", the grid is the finest one in which three of four intervals have a reading. Where the pace changes, it
+    is that of :func:`steady` times, and means are taken if there are more readings than times of the grid.
     """
     every, off, _ = interval_of(times, of_target)
-    counted = sum(round(every.between(one, other)) for one, other in pairwise(times))
-    drift = abs(every.between(times[0], times[-1]) - counted)
-    gaps = sorted(other - one for one, other in pairwise(of_target))
+    drift = abs(every.between(times[0], times[-1]) - np.sum(np.round(every.steps(times))))
+    whole, of_target = of_target, steady(of_target)
+    gaps = np.sort(np.diff(of_target))
     median = gaps[len(gaps) // 2]
     are_events = not every.months and median > LONG * every.seconds  # at any second, of which some have neighbours
     if not off and not are_events and (every.months or every.seconds < FINE or drift < interval.OFF):
         return None
-    around = [gap for gap in gaps if 0.5 * median <= gap <= 1.5 * median]
-    usual = math.fsum(around) / len(around)
+    usual = float(np.mean(gaps[(gaps >= 0.5 * median) & (gaps <= 1.5 * median)]))
     near = min(GRIDS, key=lambda grid: abs(math.log(grid.approximate_seconds() / usual)))
     is_near = 1 / CLOSE <= near.approximate_seconds() / usual <= CLOSE
-    closed = [gap for gap in gaps if gap > max(LONG * median, NIGHT)]
-    is_open = of_target[-1] - of_target[0] - math.fsum(closed)
+    closed = gaps[gaps > max(LONG * median, NIGHT)]
+    is_open = of_target[-1] - of_target[0] - closed.sum()
     for grid in (near, every)[not is_near :]:
-        steps = [grid.between(one, other) for one, other in pairwise(of_target)]
+        steps = grid.steps(of_target)
         is_filled = len(of_target) >= SPARSE * is_open / grid.approximate_seconds()
-        on_grid = sum(abs(step - round(step)) <= interval.OFF and step > 0.5 for step in steps)
-        if is_filled and on_grid >= 0.8 * len(steps):
+        if is_filled and np.sum((abs(steps - np.round(steps)) <= interval.OFF) & (steps > 0.5)) >= 0.8 * len(steps):
             methods: tuple[Align, Align] = ("nearest", "mean")  # readings at half past the grid are nearest to two
-            return max(methods, key=lambda how: len({grid_time(time, grid, how) for time in of_target})), grid
+            how = max(methods, key=lambda one: len(np.unique(grid_times(of_target, grid, one))))
+            is_lossy = len(np.unique(grid_times(whole, grid, how))) < (1 - LOST) * len(whole)
+            return "mean" if is_lossy else how, grid
     for grid in GRIDS:
         length = grid.approximate_seconds()
-        count = is_open / length + sum(gap > length for gap in closed)
-        if len(of_target) >= FILLED * count and len({grid.floor(time) for time in of_target}) >= FILLED * count:
+        count = is_open / length + np.sum(closed > length)
+        if len(of_target) >= FILLED * count and len(np.unique(grid.floors(of_target))) >= FILLED * count:
             return "mean", grid
     return "mean", GRIDS[-1]
 
 
-def closed(times: Sequence[float], every: Every) -> float:
+def grid_times(times: Times, every: Every, align: Align) -> Times:
+    """Return the result of :func:`grid_time` for each time, of ``nearest`` or ``mean``."""
+    begin = every.floors(times)
+    if align == "mean":
+        return begin
+    following = (
+        every.floors(np.array([every.after(time, 1) for time in begin.tolist()]))
+        if every.months
+        else every.floors(begin + every.seconds)
+    )
+    return np.where((begin != times) & (following - times <= times - begin), following, begin)
+
+
+def closed(times: Times, every: Every) -> float:
     """Return the share of the grid's times without readings, if nearly all are at the same hours or days; else 0.
 
     Parameters
@@ -167,12 +206,12 @@ def closed(times: Sequence[float], every: Every) -> float:
     """
     length = every.approximate_seconds()
     period = round((7 if times[-1] - times[0] >= 14 * interval.DAY else 1) * interval.DAY / length)
-    slots = {round((time - times[0]) / length) for time in times}
+    slots = np.unique(np.round((times - times[0]) / length))
     count = round((times[-1] - times[0]) / length) + 1
     if every.months or period < 2 or count < 2 * period or len(slots) > (1 - CLOSED) * count:
         return 0.0
-    filled = Counter(slot % period for slot in slots)
-    regular = sum(count / period - filled[at] for at in range(period) if filled[at] < CLOSED * count / period)
+    filled = np.bincount((slots % period).astype(int), minlength=period)
+    regular = np.sum(count / period - filled[filled < CLOSED * count / period])
     return (1 - len(slots) / count) if regular >= FILLED * (count - len(slots)) else 0.0
 
 
@@ -214,7 +253,8 @@ def aligned(
                 counts["joined with others"] += 1
             held[2].append((abs(stamp.seconds - slot), row))
     for held in open_slots.values():
-        if method == "nearest" or (method == "last" and held[2][-1][0] == 0):
+        is_whole = method == "last" or not counts["moved"]  # as days are if all times are dates
+        if method == "nearest" or (is_whole and held[2][-1][0] == 0):
             yield _joined(held, method, time, numbers)
         else:
             counts["left out, as their interval is not complete"] += len(held[2])

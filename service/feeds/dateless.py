@@ -14,7 +14,7 @@ from itertools import pairwise
 from livesvm.service.feeds import file_times
 from livesvm.service.files.dialect import Line
 
-_CLOCK = re.compile(r"(\d{1,2}):(\d\d)(?::(\d\d)(?:[.,]\d+)?)?(?: ?([AaPp])[Mm])?")
+_CLOCK = re.compile(r"(\d{1,2}):(\d\d)(?::(\d\d)(?:[.,:]\d+)?)?(?: ?([AaPp])[Mm])?")
 _YEARLESS = re.compile(r"[A-Z][a-z]{2} +\d{1,2}( \d{1,2}:\d\d(:\d\d)?)?")
 _NTH = re.compile(r"(?i)(?:nth|n-ter) (hour|day|week|stunde|tag|woche)")
 _LENGTHS = {"hour": 1, "stunde": 1, "day": 24, "tag": 24, "week": 168, "woche": 168}

@@ -18,7 +18,7 @@ from livesvm.solvers.errors import InvalidInput
 
 SHOWN = 5
 """Rows that are shown."""
-LOOKED_AT, MOST_VALUES = 20_000, 50
+LOOKED_AT, MOST_VALUES = 10_000, 50
 """Rows by which different cells are counted, and how many different ones are listed."""
 _OPTION = re.compile(r"say --([a-z-]+)")
 _LABEL = re.compile(r"(?i)(y|target|label|class|outcome|churn(ed)?|left|default(ed)?|species|quality)")
@@ -94,6 +94,9 @@ def report(found: InspectedTable, given: FileOptions, name: str) -> dict[str, An
     meanings = {"time": found.time, "series": found.series, "targets": found.targets, "count": found.count}
     meanings |= {"zone": found.zone, "align": found.align}
     follow = _commands(name, found, given)
+    if len(found.targets) > 1 and found.times:
+        first, *others = found.targets
+        found.said["target"] = f"{first}; the commands take another name in its place: {', '.join(others)[:200]}"
     return {"understood": found.understood, "columns": columns, "rows": rows, "commands": follow} | meanings
 
 

@@ -7,15 +7,21 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from functools import lru_cache, partial
 from itertools import islice
 from typing import Any
 
+import numpy as np
+from numpy.typing import NDArray
+
 from livesvm.service.feeds import times
 from livesvm.solvers.errors import InvalidInput
 
+_CUT = re.compile(r"\d{8}(?=\W?\d)|\d+([-/.])\d+\1\d+(?=[ T])|\d+ \d+ \d+(?= \d)")
+"""The day of a time of which the rest is the time of the day."""
 _BARE = ("%y%m%d", "%d%m%y", "%d%m%Y")
 """Dates in digits alone, of which the column's name says that they are dates."""
 _DATES = (
@@ -29,7 +35,7 @@ _DATES = (
 )  # fmt: skip
 _CLOCKS = (
     "%H:%M", "%H%M", "%H:%M:%S", "%H:%M:%S.%f", "%I:%M %p", "%I:%M:%S %p", "%I:%M%p", "%I %p", "%H", "%H %M", "%H.%M",
-    "%H%M%S", "%H.%M.%S",
+    "%I-%p", "%I:%M:%S%p", "%H %M %S", "%H%M%S", "%H.%M.%S",
 )  # fmt: skip
 _JOINS = (" ", "T", ", ", ":", "-")
 _OFFSETS = {
@@ -94,7 +100,8 @@ _PARTS = (
     ("month", "mon", "mo", "mm", "m", "monat", "mois", "mes", "mês", "mese", "maand", "månad", "kuukausi", "period"),
     ("day", "dy", "dd", "d", "tag", "jour", "día", "dia", "giorno", "dag", "päivä"),
     ("hour", "hr", "hh", "stunde", "heure", "hora", "ora"),
-    ("minute", "mn", "mm", "minuten"),
+    ("minute", "min", "mn", "mm", "minuten", "minuto", "minutos", "minuti", "minuut"),
+    ("second", "sec", "ss", "sekunde", "seconde", "segundo", "secondo"),
 )
 """Names of columns that are a part of a time each."""
 _NUMBERED = {"doy": "%Y %j", "yday": "%Y %j", "dayofyear": "%Y %j"}
@@ -119,6 +126,8 @@ _FLOAT_DATE = re.compile(r"\d\.\d+[eE]\+0?(7|9|11|13)")  #: 20240131 with up to 
 _DECIMAL_YEAR = re.compile(r"(1[5-9]|2[01])\d\d([.,]\d+)?")
 _EPOCHS = {9: "seconds", 10: "seconds", 13: "milliseconds", 16: "microseconds", 19: "nanoseconds"}
 _DIGITS = "YYYYMMDDHHMMSS"
+MOST_KNOWN = 2**18
+"""Most days and times of the day that are kept."""
 AS_IT_IS = ("ISO 8601", "digits", "since 1970")
 NAMED = re.compile(
     r"(?i).*(time|date|stamp|epoch|datum|zeit|fecha|heure|period|last_changed|\bts\b|\bds\b|\bday\b|\bmtu\b|\bdt\b|month|week|year|quarter|\bmjd\b|(^|_)start$)"
@@ -141,6 +150,64 @@ class TimeFormat:
     def whole(self) -> TimeFormat:
         """Return a format that also converts dates in digits to ISO 8601."""
         return self if self.read is not None or not self.name.startswith("YYYY") else replace(self, read=_of_digits)
+
+
+class Seconds:
+    """Converts cells to seconds since 1970; each day and each time of the day is read once."""
+
+    def __init__(self, form: TimeFormat) -> None:
+        self._form = form
+        self._digits: times.Digits = "dates" if form.name.startswith("YYYY") else "epochs"
+        self._is_split: bool | None = None
+        self._days, self._clocks = dict[str, float](), dict[str, float]()
+
+    def of(self, cells: Sequence[str]) -> NDArray[np.float64]:
+        """Return the times, NaN for cells that the format does not read."""
+        if self._form.name.endswith("since 1970"):
+            with suppress(ValueError):
+                found = np.array(cells, np.float64)
+                for _ in range(3):
+                    found = np.where(np.abs(found) >= times.MILLISECONDS, found / 1000.0, found)
+                return found
+        cuts = [*map(self._cut, cells[:1] if len({*map(len, cells)}) == 1 else cells)]
+        if self._is_split is False or not all(cuts):
+            return np.array([*map(self._one, cells)])
+        if self._is_split is None:
+            first = next((at for at, cell in enumerate(cells) if not np.isnan(self._one(cell))), None)
+            if first is None:
+                return np.array([*map(self._one, cells)])
+            at = cuts[first % len(cuts)]
+            self._head, self._tail, self._begin = cells[first][:at], cells[first][at:], self._one(cells[first])
+        if len(cuts) == 1:
+            at = cuts[0]
+            heads, tails = [cell[:at] for cell in cells], [cell[at:] for cell in cells]
+        else:
+            heads = [cell[:at] for cell, at in zip(cells, cuts, strict=True)]
+            tails = [cell[at:] for cell, at in zip(cells, cuts, strict=True)]
+        for one in {*heads}.difference(self._days):
+            self._days[one] = self._one(one + self._tail)
+        for one in {*tails}.difference(self._clocks):
+            self._clocks[one] = self._one(self._head + one) - self._begin
+        found = np.array([*map(self._days.__getitem__, heads)]) + np.array([*map(self._clocks.__getitem__, tails)])
+        some = [*range(0, len(cells), 1 + len(cells) // 20), *np.flatnonzero(np.isnan(found))[:20].tolist()]
+        is_same = np.array_equal(found[some], [self._one(cells[at]) for at in some], equal_nan=True)
+        self._is_split = is_same and len(self._days) + len(self._clocks) < MOST_KNOWN
+        return found if is_same else np.array([*map(self._one, cells)])
+
+    @staticmethod
+    def _cut(cell: str) -> int:
+        """Return where the time of the day begins in a cell; 0 if that is not known."""
+        if (colon := cell.find(":")) > 6:
+            return 0 if cell[colon - 3 : colon - 1].isdigit() else colon - 2
+        return 0 if (day := _CUT.match(cell)) is None else day.end()
+
+    def _one(self, cell: str) -> float:
+        try:
+            if self._form.read is not None:
+                return times.parse(self._form.read(cell), "time", 0).seconds
+            return times.column([cell], "time", self._digits)[0][0].seconds
+        except ValueError:
+            return np.nan
 
 
 def find(cells: Sequence[str], name: str, *, alone: bool = False) -> list[TimeFormat]:
@@ -176,11 +243,48 @@ def find(cells: Sequence[str], name: str, *, alone: bool = False) -> list[TimeFo
     return _written(cells, is_named)
 
 
+def mixed(cells: Sequence[str], name: str) -> list[TimeFormat]:
+    """Return the formats that read cells of several shapes, with dates in one order; none for a single shape."""
+    shapes = dict[str, list[str]]()
+    for cell in cells:
+        shapes.setdefault(_shape(_begin(cell)), []).append(cell)
+    if not 1 < len(shapes) < 5:
+        return []
+    found = [{_order(one.name): one for one in find(some[:70], name, alone=True)[::-1]} for some in shapes.values()]
+    orders = {*found[0]}.intersection(*found[1:])
+    return [_either([one[order] for one in found]) for order in sorted(orders) if order]
+
+
+def is_impossible(cell: str, other: str) -> bool:
+    """Return whether a cell has the shape of another one that is a time, but is in no format a time."""
+    return _shape(_begin(cell)) == _shape(_begin(other)) and not find([cell], "time", alone=True)
+
+
+def _order(name: str) -> str:
+    """Return the order of day, month and year in a format."""
+    return "".join(re.findall("%([dmy])", name.lower()))
+
+
+def _either(formats: list[TimeFormat]) -> TimeFormat:
+    """Return a format that reads what one of several formats reads."""
+
+    def read(cell: str) -> str:
+        """Return the time in a cell; raises ValueError."""
+        for one in formats:
+            with suppress(ValueError):
+                return cell if one.read is None else one.read(cell)
+        raise ValueError(cell)
+
+    names = dict.fromkeys(one.name for one in formats)
+    return TimeFormat(" or ".join(names), read, formats[0].zoned)
+
+
 def parts_in(names: Sequence[str]) -> tuple[int, ...]:
     """Return the columns with parts of a time, such as year, month and hour; empty unless there are several."""
     found = list[int | None]()
     for part in _PARTS:
-        found.append(next((at for at, name in enumerate(names) if _plain(name) in part and at not in found), None))
+        named = (at for at, name in enumerate(names) if not {*map(_plain, name.split("/"))}.isdisjoint(part))
+        found.append(next((at for at in named if at not in found), None))
     numbered = next((at for at, name in enumerate(names) if _plain(name) in _NUMBERED), None)
     if found[0] is not None and found[1] is None and numbered is not None:
         return found[0], numbered
@@ -224,7 +328,8 @@ def zone_of_offset(minutes: int) -> str | None:
 
 
 def _plain(name: str) -> str:
-    return _WHOSE.sub("", re.sub(r"[ _<>\[\]-]", "", name.lower()), count=1)
+    plain = re.sub(r"[ _<>()\[\]-]|(?<=.)(utc|gmt)$", "", re.sub(r"[)\]]$", "", name.lower()))
+    return _WHOSE.sub("", plain, count=1)
 
 
 def parts_unnamed(columns: Sequence[Sequence[str]]) -> Iterator[tuple[int, ...]]:
@@ -436,7 +541,7 @@ def _written(cells: list[str], is_named: bool) -> list[TimeFormat]:
         if not 1500 < begin.year < 2200:
             continue
         zoned = begin.tzinfo is not None
-        order = "".join(re.findall("%([dmy])", one.name.lower()))  # equal on the first of January alone
+        order = _order(one.name)  # equal on the first of January alone
         found.setdefault((order, *map(one.read, cells)), TimeFormat(one.name, one.read, zoned))
     return [*found.values()]
 
@@ -483,6 +588,8 @@ def _begin(cell: str) -> str:
         return begin
     first, dash, second = cell.strip().replace(" to ", " - ").partition(" - ")
     first = first if dash and ":" in first and ":" in second else cell.strip()
+    if first[-1:] in "aApP" and ":" in first:  # of 12:30a
+        first += "m"
     if not _WORD.search(first) and "." not in first[-4:]:
         return first
     return _WORD.sub(_in_english, _HALF.sub(r"\1m", first)).strip(" ,")

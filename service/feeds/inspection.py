@@ -6,19 +6,25 @@ table, and settles what the first rows leave ambiguous. Only a sample of the row
 
 from __future__ import annotations
 
+import csv
 import re
+import tempfile
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from functools import partial
-from itertools import groupby, islice, pairwise, repeat
+from itertools import groupby, islice, pairwise
+from operator import itemgetter
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+from numpy.typing import NDArray
+
 from livesvm.service.feeds import align, dateless, file_times, frequencies, interval, times
-from livesvm.service.feeds.align import Align
+from livesvm.service.feeds.align import Align, Times
 from livesvm.service.feeds.file_times import TimeFormat
 from livesvm.service.files import dialect, documents, raw_tables
 from livesvm.service.files.dialect import FileOptions as FileOptions
@@ -29,7 +35,7 @@ from livesvm.solvers.runtime.cached import cached_property
 
 BLOCK = 10_000
 """Rows that are read at once."""
-KEPT = 20_000
+KEPT = 10_000
 """Rows at the beginning that are looked at one by one."""
 ENOUGH = 40
 """Times that show the interval of a feed."""
@@ -40,8 +46,12 @@ MOST_SERIES = 50
 EACH = 20
 """Rows of each later block that are."""
 DAY = 86_400.0
-SORTED = 200_000
-"""Most rows that are put in order."""
+SORTED, MOST_TIMES = 200_000, 2**24
+"""Most rows that are put in order in memory, and most times that are looked at."""
+FEW_ODD = 0.01
+"""Share of the cells of a column of numbers below which those that are none are missing values."""
+IMPOSSIBLE, MANY_EMPTY = 0.1, 0.2
+"""Largest share of times that may be no times, and of empty cells of a target of which times without it matter."""
 BACK, AUTUMN = 2 * 3600.0, (4, 10, 11)
 """Seconds by which local times fall back at most without being out of order, and the months in which clocks do so."""
 SUMMARY, NOTES = 5, 20
@@ -53,6 +63,10 @@ _OF_SERIES = re.compile(
 _SERIES = re.compile(
     r"(?i)(series|name|id|key|sensor|meter|station|entity_id|site|item|store|symbol|metric|_field|.*_id)"
 )
+_LENGTH = re.compile(
+    r"(?i)(.*_)?((hour|min(ute)?|day)s?_?count|resolution|granularity|duration|aggregation|(averaging|sampling)_?(time|period))"
+)
+"""Names of columns with the length of time that a row is of."""
 _CLOCK = re.compile(
     r"\d{1,2}[:.]\d\d([:.]\d\d(\.\d+)?)?( ?[AaPp][Mm]?|\s?[-\u2013]\s?\d{1,2}:\d\d.*)?"
     r"|\d\d\s?[-\u2013]\s?\d\d|[0-2]\d[0-5]\d ?(UTC|GMT)"
@@ -62,12 +76,13 @@ _CLOCKS = (
     *("heure", "hora", "ora", "uur"),
 )
 _YEAR = re.compile(r"(1[6-9]|2[01])\d\d")
-_PACKED_CLOCK = re.compile(r"([01]\d|2[0-4])[0-5]\d")
+_PACKED_CLOCK = re.compile(r"([01]\d|2[0-4])[0-5]\d( ?(UTC|GMT|Z))?")
 _PERIODS = re.compile(r"(?i)(settlement[ _]?)?period|sp|settlementperiod|intervall?|zeitintervall")
 _TIMES = ("time", "timestamp", "datetime", "date", "_time", "ts", "ds")  #: names that are taken first
-_FORECAST = re.compile(r"(?i).*(forecast|prognos|predict|planned|day-ahead total)")
+_FORECAST = re.compile(r"(?i).*(forecast|prognos|predict|planned|pr[eé\ufffd]visi|day-ahead total)")
 _DIRECTION = re.compile(r"(?i)(^|[^a-z])(w?dir|mwd|wd)([^a-z]|$)|direction|richtung|bearing|azimuth")
 """Names of columns of degrees around the compass."""
+_SIX_OR_EIGHT = re.compile(r"\d{6}(\d\d)?")
 _CODE = re.compile(r"[1-9]\d{4,}|0\d+")
 _WHOLE = re.compile(r"-?\d{1,15}(\.0*)?")
 _ORDER = re.compile(r"(?i)\b([dtmyj])\1*[./-]([dtmyj])\2*[./-]([dtmyj])\3*\b")
@@ -113,6 +128,7 @@ class InspectedTable:
     zone : of times without one, as the file names it
     align : how the rows were put on a grid, as the option ``align`` has it
     every : the interval, if all times keep to it
+    row_of : the number of a row of the file, from the number of the row that is sent; None where rows are joined
     """
 
     names: Line
@@ -130,6 +146,13 @@ class InspectedTable:
     zone: str | None = None
     align: str | None = None
     every: str | None = None
+    row_of: Callable[[int], int] | None = None
+
+    def place_of(self, sent: int) -> str:
+        """Return which row of the file is the one that is sent as number ``sent``, from 0."""
+        if self.row_of is None:
+            return f"row {sent} of those that are sent"
+        return f"row {self.row_of(sent)} of those under its names"
 
     @property
     def understood(self) -> dict[str, Any]:
@@ -185,7 +208,9 @@ def _largest(
         lead = [line.partition(raw.separator)[0].strip('"') for line in raw.said.get("lines before the header") or ()]
         if raw.is_text and given.skip is None and [*map(dialect.kind_of, lead)].count("time") >= raw_tables.FEWEST_ROWS:
             return _one_of_several(path, given, read, needs_times) or read(raw)
-        return read(raw)
+        whole = read(raw)
+        is_titled = raw.is_text and given.skip is None and needs_times and whole.unread_times is not None
+        return (is_titled and _one_of_several(path, given, read, needs_times)) or whole
     except InvalidInput as error:
         may_have_more = (raw is None or raw.is_text) and given.skip is None and error.field == "rows"
         found = _one_of_several(path, given, read, needs_times) if may_have_more else None
@@ -233,6 +258,10 @@ class _Reader:
         self.every: interval.Every | None = None
         self.grid: tuple[Align, interval.Every] | None = None
         self.order = ""
+        self.places: NDArray[np.int64] | None = None
+        self.left_out = np.empty(0, np.int64)
+        self.sorted: tempfile.TemporaryDirectory[str] | None = None
+        self.names = list[Any]()
         self.ends = timedelta(0)
         self._read_first()
         if not of_examples and (found := frequencies.finest(raw.names, self.columns)) is not None:
@@ -246,10 +275,13 @@ class _Reader:
         if not of_examples and (first is not None or not timed[1]) and self._with_days(first):
             timed = self._time(time)
         self.parts, formats = timed if of_examples else self._with_zone(*timed)
-        self._look(formats)
+        formats = self._look(formats)
+        if not of_examples and len(formats) == 1 and (others := self._of_odd(formats[0])):
+            formats = self._look(others)
         good = [row for row in self.kept[self.begin : self.end] if len(row) == raw.width] + self.later
         self.columns = [*zip(*good, strict=True)] if good else [()] * raw.width
         self.format = self._decided(self.parts, formats)
+        self.seconds = next((seconds for one, seconds in self.read if one is self.format), np.empty(0))
         self.formats = self._formats_of_examples() if of_examples else {}
         if len(self.parts) == 1 and self.format is not None:
             self.formats[self.parts[0]] = self.format
@@ -257,9 +289,14 @@ class _Reader:
         for at in {*self.parts, *self.formats}:
             self.kinds[at] = "time"
         self.series = self._series()
+        self._check_lengths()
         counts = [Counter(map(str.strip, self.columns[at])) for at in self._of_kind("number")]
         often = {one for cells in counts for one, count in cells.items() if count > 1 and one}
         self.words = set() if of_examples else {one for one in often if not any(map(str.isdigit, one))}
+        for at, cells in zip(self._of_kind("number"), counts, strict=True):
+            odd = {one for one in cells if self._kind(dialect.unmarked(one)) not in _NUMBERS}
+            if not of_examples and sum(cells[one] for one in odd) < FEW_ODD * len(self.columns[at]):
+                self.words |= odd
         numbers = [
             {plain for one in cells if self._kind(plain := dialect.unmarked(one)) == "number"} for cells in counts
         ]
@@ -500,12 +537,16 @@ class _Reader:
         )
         if is_bare and (formats := self._formats((0,), True)):
             return (0,), formats
+        if not found and self.raw.said.get("header") == "none" and (bare := self._bare_dates()):
+            return bare
         found = {at: formats for at, formats in found.items() if len({*self.columns[at]}) > 1} or found
         spoken = [at for at in found if dialect.kind_of(self.columns[at][0]) != "number" or names[at] in _TIMES]
         found = {at: found[at] for at in spoken or found}  # numbers are times where nothing else is
         clocks = [at for at, cells in enumerate(self.columns) if cells and _CLOCK.fullmatch(cells[0].strip())]
         clocks = clocks or [
-            at for at, one in enumerate(names) if re.sub("[ _<>]", "", one) in _CLOCKS or _PERIODS.fullmatch(one)
+            at
+            for at, one in enumerate(names)
+            if re.sub(r"[ _<>()\[\]]|(utc|gmt)\)?$", "", one) in _CLOCKS or _PERIODS.fullmatch(one)
         ]
         guessed = (
             [] if clocks else [at for at, cells in enumerate(self.columns) if _are_hours({*map(str.strip, cells)})]
@@ -534,15 +575,40 @@ class _Reader:
             self.said["other columns of times"] = f"{others}; --time takes another"
         return (best,), found[best]
 
-    def _look(self, formats: list[TimeFormat]) -> None:
-        """Read all rows once: count the rows before a summary at the end, and keep a sample of each block."""
+    def _bare_dates(self) -> tuple[tuple[int, ...], list[TimeFormat]] | None:
+        """Return the first column of six or eight digits that are dates at even steps, with their format."""
+        for at, cells in enumerate(self.columns):
+            days = [*dict.fromkeys(map(str.strip, cells))]
+            if len(days) > FEW and all(map(_SIX_OR_EIGHT.fullmatch, days)):
+                for one in file_times.find(days[:70], "date", alone=True):
+                    steps = Counter(np.diff(np.sort(file_times.Seconds(one).of(days))).tolist())
+                    if max(steps.values()) > 0.8 * len(days):
+                        return (at,), [one]
+        return None
+
+    def _look(self, formats: list[TimeFormat]) -> list[TimeFormat]:
+        """Read all rows once, and return the formats that read all times.
+
+        Count the rows before a summary at the end, and keep their times in seconds, and a sample of each block.
+        """
         self.later, stream, count, tail = list[Line](), self.raw.rows(), 0, list[Line]()
         has_time = (
             not self.parts or len(row) != self.raw.width or not all(self._is_missing(row[at]) for at in self.parts)
             for row in self.kept
         )
         self.begin = 0 if self.of_examples else next((at for at, has in enumerate(has_time) if has), 0)
+        self.unread = dict[int, str]()
+        readers, found = [*map(file_times.Seconds, formats)], [list[Times]() for _ in formats]
         while block := [*islice(stream, BLOCK)]:
+            if readers and count < MOST_TIMES:
+                cells = self._stamps(block)
+                for reader, times_of in zip(readers, found, strict=True):
+                    times_of.append(self._read_by(reader, cells, count))
+                failed = [int(np.isnan(one[-1]).sum()) for one in found]
+                if 0 in failed and max(failed) > NOTES:
+                    good = [at for at, count in enumerate(failed) if count <= NOTES]
+                    formats, readers = [formats[at] for at in good], [readers[at] for at in good]
+                    found = [found[at] for at in good]
             self._check_widths(tail, count - len(tail))
             tail = block[-NOTES:]
             self._check_widths(block[:-NOTES], count)
@@ -567,10 +633,62 @@ class _Reader:
         self.begin = min(self.begin, self.end)
         self.count = self.end - self.begin
         self.said["rows at the beginning left out, as they have no time"] = self.begin or None
-        if left_out:
-            self.said["lines at the end left out"] = [self.raw.separator.join(row) for row in left_out]
+        self.said["lines at the end left out"] = [self.raw.separator.join(row) for row in left_out]
         if count > KEPT:
             self.later += tail[:ends]
+        whole = [np.concatenate(one)[self.begin : self.end] if one else np.empty(0) for one in found]
+        wrong = [int(np.isnan(one).sum()) for one in whole]
+        self.read = [(formats[at], whole[at]) for at, count in enumerate(wrong) if count == min(wrong)]
+        return [one for one, _ in self.read]
+
+    def _stamps(self, rows: list[Line]) -> list[str]:
+        """Return the times of rows; of rows of another width an empty text."""
+        if not {*map(len, rows)} <= {self.raw.width}:
+            rows = [row if len(row) == self.raw.width else [""] * self.raw.width for row in rows]
+        if len(self.parts) == 1:
+            return [*map(itemgetter(self.parts[0]), rows)]
+        return [*map(file_times.joined, map(itemgetter(*self.parts), rows))]
+
+    def _read_by(self, reader: file_times.Seconds, cells: list[str], begin: int) -> Times:
+        """Return times in seconds, NaN for those that are not read, and an infinite number for missing ones."""
+        found = reader.of(cells)
+        for at in np.flatnonzero(np.isnan(found)).tolist():
+            if all(map(self._is_missing, cells[at].split(" "))):
+                found[at] = -np.inf
+            elif len(self.unread) < BLOCK:
+                self.unread[begin + at] = cells[at]
+        return found
+
+    def _of_odd(self, form: TimeFormat) -> list[TimeFormat]:
+        """Return formats that read also the times that ``form`` does not read; leave out rows with impossible days.
+
+        An empty list is returned if all times are read, or if a row has to be refused.
+        """
+        odd = np.flatnonzero(np.isnan(self.read[0][1])) + self.begin
+        cells = [*dict.fromkeys(self.unread[at] for at in odd.tolist() if at in self.unread)]
+        if not cells:
+            return []
+        name = self.raw.names[self.parts[0]]
+        if len(odd) > FEW and (both := file_times.mixed([*self._cells(self.parts)[:50], *cells], name)):
+            return both
+        some = cells[:: 1 + len(cells) // 100]
+        if (
+            len(odd) > IMPOSSIBLE * self.count
+            or len(self.unread) == BLOCK
+            or any(
+                not file_times.is_impossible(cell, self._cells(self.parts)[0])
+                and not any(map(self._is_missing, cell.split(" ")))
+                for cell in some
+            )
+        ):
+            return []
+        left_out, source = {*odd.tolist()}, self.raw.rows
+        self.left_out = odd
+        self.raw = replace(self.raw, rows=lambda: (row for at, row in enumerate(source()) if at not in left_out))
+        shown = ", ".join(map(repr, some[:3]))
+        self.said["rows left out, as their times do not exist"] = f"{len(odd)}, such as {shown}"
+        self._read_first()
+        return [form]
 
     def _is_total(self, before: str, row: Line) -> bool:
         """Return whether a last row with the first row's time is a total, as times hardly ever repeat in the file."""
@@ -707,6 +825,20 @@ class _Reader:
             raise InvalidInput(reason, field="rows")
         return ()
 
+    def _check_lengths(self) -> None:
+        """Raise InvalidInput if rows of a single series are of several lengths, by a column that says so."""
+        for name, cells in zip(self.raw.names, self.columns, strict=True):
+            if (
+                self.parts
+                and not self.series
+                and not self.given.wide
+                and _LENGTH.fullmatch(name)
+                and 1 < len({*cells}) < 6
+            ):
+                some = ", ".join(sorted({*cells}))
+                reason = f"rows are of several lengths, {some} in {name!r}; say --series {name}"
+                raise InvalidInput(reason, field=name)
+
     def _below_each_other(self, stamps: list[str]) -> list[int]:
         """Return the first column that changes just where times begin again, because one series is below the other."""
         rows = [*range(0, min(len(stamps), KEPT), EACH), *range(KEPT, len(stamps))]
@@ -749,6 +881,7 @@ class _Reader:
         found = InspectedTable(
             names, partial(self._sent, kept), time, series, numbers, targets, likeliest, self.count, self.said
         )
+        found.row_of = None if raw.is_spread else self._row_of
         self._zone_of_autumn()
         found.zone, self.order = None if self.format is None or self.format.zoned else self.given.zone, self._order()
         found.times = [name for name in names if name == time or name in {raw.names[at] for at in self.formats}]
@@ -760,6 +893,7 @@ class _Reader:
                 raise InvalidInput("needs a column of times; say --time", field="--wide")
             source, at = found.rows, [names.index(name) for name in numbers]
             stamp = names.index(time)
+            found.row_of = None
             found.rows = lambda: ([row[stamp], names[one], row[one]] for row in source() for one in at)
             found.names, found.time, found.series, found.is_wide = [*documents.LONG], "time", "series", True
             found.numbers, found.targets, found.likeliest = ["value"], ["value"], "value"
@@ -776,7 +910,7 @@ class _Reader:
         every = every or self.every
         if found.time is None or every is None:
             raise InvalidInput(f"needs times and an interval, as in {method}:1h", field="--align")
-        names, counts = found.names, Counter[str]()
+        names, counts, found.row_of = found.names, Counter[str](), None
         places = names.index(found.time), None if found.series is None else names.index(found.series)
         columns = (*places, {names.index(name) for name in found.numbers if name in names})
         work = partial(align.aligned, found.rows, method, every, columns)
@@ -839,8 +973,7 @@ class _Reader:
 
     def _sent(self, kept: list[int]) -> Iterator[Line]:
         """Yield the converted rows; raises ValueError for a time that the format does not read."""
-        rows, number = islice(self.raw.rows(), self.begin, self.end), self.begin
-        turned = iter([*rows][::-1]) if self.order == "newest first" else self._sorted(rows) if self.order else rows
+        turned, number = self._in_order(), 0
         local = {at: self._local(form) for at, form in self.formats.items()}
         of_parts = self._local(self.format)
         while block := [*islice(turned, BLOCK)]:
@@ -909,48 +1042,67 @@ class _Reader:
                     when = local(when, series[at] if series else "")
             except ValueError as error:
                 said = error.reason if isinstance(error, InvalidInput) else f"{cell[:32]!r} is no time as the others"
-                raise ValueError(f"row {before + at + 1} below the header: {said}; say --time-format") from None
+                row = self._row_of(before + at) + 1
+                raise ValueError(f"row {row} below the header: {said}; say --time-format") from None
             found.append(when)
         return found
 
     def _order(self) -> str:
-        """Return in which order the rows are: "newest first", "none" if they have to be sorted, or an empty text."""
-        if self.format is None or self.of_examples:
+        """Find the order of rows; return "newest first", "none" if they have to be sorted, or an empty text."""
+        if self.format is None or self.of_examples or len(self.seconds) < self.count:
             return ""
-        newest, rises, falls, is_unsorted = dict[Any, float](), 0, 0, False
-        for name, when, _ in self._held:
-            before = newest.get(name, when)
-            rises, falls = rises + (when > before), falls + (when < before)
-            if when < before and not is_unsorted:
-                clock = interval.moment(when)  # which may go back
-                may_go_back = not self.format.zoned and before - when <= BACK and clock.month in AUTUMN
-                is_unsorted = not may_go_back or clock.hour > 3
-            newest[name] = when
-        if falls > 2 and falls > 50 * rises:
-            return "newest first"
-        return "none" if is_unsorted and self.count <= SORTED else ""
+        names, seconds, _ = self._held
+        whole, steps = seconds, np.diff(seconds)
+        if not (steps < 0).any():
+            return ""
+        if self.series:
+            by_name = np.argsort(names, kind="stable")
+            steps = np.diff(seconds[by_name])[np.diff(names[by_name]) == 0]
+            seconds = seconds[by_name][1:][np.diff(names[by_name]) == 0]
+        else:
+            seconds = seconds[1:]
+        falls, rises = int(np.sum(steps < 0)), int(np.sum(steps > 0))
+        is_newest_first = falls > 2 and falls > 50 * rises
+        if not is_newest_first and all(map(self._goes_back, steps[steps < 0], seconds[steps < 0])):
+            return ""
+        order = np.argsort(whole[::-1] if is_newest_first else whole, kind="stable")
+        self.places = len(whole) - 1 - order if is_newest_first else order
+        return "newest first" if is_newest_first else "none"
+
+    def _goes_back(self, step: float, when: float) -> bool:
+        """Return whether clocks may have been put back before a time that is earlier than the one above it."""
+        assert self.format is not None
+        clock = interval.moment(when)
+        return not self.format.zoned and -step <= BACK and clock.month in AUTUMN and clock.hour <= 3
 
     @cached_property
-    def _held(self) -> list[tuple[Any, float, bool]]:
-        """The sampled rows: the name of the series, the time in seconds, and whether the likeliest target is there."""
-        target = next((self.raw.names.index(name) for name in self.targets[:1]), None)
-        there = repeat(True) if target is None else (not self._is_missing(cell) for cell in self.columns[target])
-        named = zip(*(self.columns[at] for at in self.series), strict=True) if self.series else repeat(())
-        cells = [*map(file_times.joined, zip(*(self.columns[at] for at in self.parts), strict=True))]
-        rows = [
-            row
-            for row in zip(named, cells[:KEPT], there, strict=False)
-            if not all(map(self._is_missing, row[1].split(" ")))
-        ]
-        seconds = self._seconds([cell for _, cell, _ in rows])
-        return [(name, when, has) for (name, _, has), when in zip(rows, seconds, strict=False)]
+    def _held(self) -> tuple[NDArray[np.int64], Times, NDArray[np.bool_]]:
+        """Of all rows, the number of the series, the time in seconds, and whether the likeliest target is there.
+
+        A row without a time has that of the row before it.
+        """
+        there = np.where(np.isfinite(self.seconds), np.arange(len(self.seconds)), 0)
+        seconds = self.seconds[np.maximum.accumulate(there)]
+        names, has = np.zeros(len(seconds), np.int64), np.ones(len(seconds), np.bool_)
+        target = next((self.raw.names.index(name) for name in self.targets[:1]), 0)
+        empty = sum(map(self._is_missing, self.columns[target])) if self.targets else 0
+        is_uneven = empty and len(times_of := np.unique(seconds)) > 2 and _grid(times_of) is not None
+        if self.series or is_uneven or empty > MANY_EMPTY * len(self.columns[target]):
+            known = dict[Any, int]()
+            name_of = itemgetter(*self.series or (0,))
+            for at, row in enumerate(islice(self.raw.rows(), self.begin, self.begin + len(seconds))):
+                names[at] = known.setdefault(name_of(row), len(known)) if self.series else 0
+                has[at] = not self.targets or not self._is_missing(row[target])
+            self.names = [*known]
+        return names, seconds, has
 
     def _zone_of_autumn(self) -> None:
         """Take a zone in which clocks go back where an hour comes twice; find out if times are the ends of hours."""
         if self.format is None or self.format.zoned or self.of_examples:
             return
-        counts = Counter(when for name, when, _ in self._held if name == self._held[0][0])
-        twice = [interval.moment(when).replace(tzinfo=None) for when, count in counts.items() if count == 2]
+        names, seconds, _ = self._held
+        values, counts = np.unique(seconds[names == 0], return_counts=True)
+        twice = [interval.moment(when).replace(tzinfo=None) for when in values[counts == 2][:BLOCK].tolist()]
         hours = {
             (when.month, -1 if when.day > 24 else (when.day - 1) // 7, when.hour)
             for when in twice
@@ -968,12 +1120,35 @@ class _Reader:
                 self.ends = hour
                 self.said["hours"] = "have the time at which they end, as the hour before comes twice"
 
-    def _sorted(self, rows: Iterator[Line]) -> Iterator[Line]:
-        held = [*rows]
-        found = self._seconds([file_times.joined([row[at] for at in self.parts]) for row in held])
-        if len(found) < len(held):
-            return iter(held)
-        return iter([held[at] for at in sorted(range(len(held)), key=found.__getitem__)])
+    def _in_order(self) -> Iterator[Line]:
+        """Yield the rows, the oldest first if they are in no order; many are sorted in files of their own."""
+        rows = islice(self.raw.rows(), self.begin, self.end)
+        if self.places is None:
+            return rows
+        if self.count <= SORTED:
+            held = [*rows]
+            return (held[at] for at in self.places.tolist())
+        if self.sorted is None:
+            self.sorted = tempfile.TemporaryDirectory()
+            ranks = np.empty_like(self.places)
+            ranks[self.places] = np.arange(self.count)
+            with ExitStack() as stack:
+                paths = [Path(self.sorted.name, f"{at}.csv") for at in range(-(-self.count // SORTED))]
+                files = [stack.enter_context(path.open("w", newline="", encoding="utf-8")) for path in paths]
+                writers = [csv.writer(file) for file in files]
+                for rank, row in zip(ranks.tolist(), rows, strict=True):
+                    writers[rank // SORTED].writerow([rank, *row])
+        return self._parts_in_order(Path(self.sorted.name))
+
+    def _parts_in_order(self, folder: Path) -> Iterator[Line]:
+        for at in range(-(-self.count // SORTED)):
+            with Path(folder, f"{at}.csv").open(newline="", encoding="utf-8") as file:
+                yield from (row[1:] for row in sorted(csv.reader(file), key=lambda row: int(row[0])))
+
+    def _row_of(self, sent: int) -> int:
+        """Return which row of the file is the one that is sent as number ``sent``."""
+        row = self.begin + (sent if self.places is None else int(self.places[sent]))
+        return row + int(np.searchsorted(self.left_out - np.arange(len(self.left_out)), row, side="right"))
 
     def _seconds(self, cells: list[str], form: TimeFormat | None = None) -> list[float]:
         form = form or self.format
@@ -1054,8 +1229,7 @@ class _Reader:
 
     def _said_series(self, found: InspectedTable) -> str:
         if self.series:
-            names = {" ".join(cells) for cells in zip(*(self.columns[at] for at in self.series), strict=True)}
-            return f"{len(names)} or more, named by {'+'.join(self.raw.names[at] for at in self.series)}"
+            return f"{len(self.names)}, named by {'+'.join(self.raw.names[at] for at in self.series)}"
         if self.given.wide:
             return f"{len(found.numbers)}, a column each"
         return (
@@ -1064,17 +1238,19 @@ class _Reader:
 
     def _say_times(self, found: InspectedTable) -> None:
         """Record the order and the interval of times, the number of gaps, and how many times come twice."""
-        held: dict[Any, list[tuple[float, bool]]] = {}
-        for name, when, has in self._held:
-            held.setdefault(name, []).append((when, has))
-        series = sorted(held.values(), key=len, reverse=True)[:MOST_SERIES]
-        series = [one for one in series if len(one) >= min(FEW, len(series[0]))]
+        names, seconds, has = self._held
+        ends = np.flatnonzero(np.diff(names[by_name := np.argsort(names, kind="stable")])) + 1
+        groups = [*zip(np.split(seconds[by_name], ends), np.split(has[by_name], ends), strict=True)]
+        series = sorted(groups, key=lambda one: len(one[0]), reverse=True)[:MOST_SERIES]
+        series = [one for one in series if len(one[0]) >= min(FEW, len(series[0][0]))]
         if self.order:
             self.said["order"] = f"{self.order}; it is sent oldest first"
-        rising = [sorted({when for when, _ in one}) for one in series]
+        if len(seconds) < self.count:
+            self.said["order"] = f"that of the file, as only the times of the first {MOST_TIMES:,} rows are looked at"
+        rising = [np.unique(when) for when, _ in series]
         if not rising or len(rising[0]) < 2:
             return
-        there = [sorted({when for when, has in one if has}) for one in series]
+        there = [np.unique(when[has]) for when, has in series]
         own = [(one, of_target if len(of_target) > 2 else one) for one, of_target in zip(rising, there, strict=True)]
         own = [
             (one, one) if _grid(of_target) == "mean" and _grid(one) is None else (one, of_target)
@@ -1084,50 +1260,42 @@ class _Reader:
         self.every, off, gaps = align.interval_of(*own[0])
         grids = [one for one in of_each if one is not None]
         self.grid = max(grids, key=lambda one: (one[1].approximate_seconds(), one[0]), default=None)
-        if self.grid is None and not off and self._has_other_intervals_later():
-            self.grid = "nearest", self.every
-            self.said["later intervals"] = f"are not all multiples of {self.every}"
-        shown = f"{self.grid[1] if self.grid and self.grid[0] == 'nearest' else self.every}"
+        shown = f"{self.every if self.grid is None else self.grid[1]}"
         if not off and self.grid is None and len(rising[0]) > ENOUGH:
-            steps = (self.every.between(one, other) for each in rising for one, other in pairwise(each))
-            found.every = f"{self.every}" if all(abs(step - round(step)) <= 0.1 for step in steps) else None
-        are_events = not off and self.grid is not None and self.grid[0] == "mean"
-        self.said["interval"] = shown if not off else f"{shown} mostly; {off} of {len(rising[0]) - 1} are not"
-        self.said["interval"] = "none, as readings come at any time" if are_events else self.said["interval"]
+            steps = np.concatenate([self.every.steps(one) for one in rising])
+            found.every = f"{self.every}" if np.all(abs(steps - np.round(steps)) <= 0.1) else None
+        pace = align.steady(own[0][1])
+        since = f" since {interval.moment(pace[0]):%Y-%m-%d}" if off and pace[0] != own[0][1][0] else ""
+        if self.grid and self.grid[0] == "mean":
+            if not off:
+                shown = f"none, as readings come at any time; {shown}"
+            usual = float(np.median(np.diff(pace)))
+            shown += f"; readings come about every {interval.Every(seconds=round(usual) or usual)}{since}"
+            gaps = int(np.sum(np.diff(rising[0]) > 1.5 * max(self.grid[1].approximate_seconds(), usual)))
+        elif off:
+            shown += f"{since}; {off} of {len(rising[0]) - 1} steps are no multiple of it"
+        self.said["interval"] = shown
         self.said["gaps"] = gaps or None
         closed = align.closed(rising[0], self.every if self.grid is None else self.grid[1])
         if closed and self.given.align is None:
             skipped = "--on-missing skip joins the readings around them"
             self.said["hours or days without readings"] = f"{closed:.0%}, which hold the last value; {skipped}"
         empty = [
-            f"{name[0] if len(name) == 1 else name}" for name, one in held.items() if not any(has for _, has in one)
+            " ".join(_texts(self.names[at])) for at in range(len(groups)) if self.series and not groups[at][1].any()
         ]
         if self.series and empty:
             self.said["series without values"] = f"{len(empty)}: {', '.join(empty[:5])}"
-        counts = Counter((name, when) for name, when, _ in self._held)
-        if twice := [interval.moment(when) for (_, when), count in counts.items() if count > 1]:
+        order = np.lexsort((seconds, names))
+        again = (np.diff(seconds[order]) == 0) & (np.diff(names[order]) == 0)
+        if twice := [*map(interval.moment, seconds[order][1:][again][:BLOCK].tolist())]:
             is_local = self.format is not None and not self.format.zoned and self.given.zone is None
             is_local = is_local and self.every.approximate_seconds() < DAY
             may_go_back = is_local and all(when.month in AUTUMN and when.hour < 4 for when in twice)
             if self.grid is None and not may_go_back and self.given.zone in (None, "UTC"):
                 self.grid = "nearest", self.every
-                self.order = self.order or ("none" if self.count <= SORTED else "")
             said = "; say --zone if the clock goes back there, as in autumn" if may_go_back else ""
-            self.said["times that come twice"] = f"{sum(counts.values()) - len(counts)}{said}"
-
-    def _has_other_intervals_later(self) -> bool:
-        """Return whether later times, of which the sample has some from each block, are off the first interval."""
-        columns = [column[KEPT:] for column in self.columns]
-        parts, names = (zip(*(columns[at] for at in some), strict=True) for some in (self.parts, self.series))
-        newest, every = dict[Any, float](), self.every
-        seconds = self._seconds([*map(file_times.joined, parts)])
-        assert every is not None
-        for when, name in zip(seconds, names if self.series else repeat(()), strict=False):
-            step = abs(every.between(newest.get(name, when), when))
-            if 0 < step < 0.5 or abs(step - round(step)) > interval.OFF:
-                return True
-            newest[name] = when
-        return False
+            said = said or ("; the last value of each is taken" if self.grid and self.grid[0] == "nearest" else "")
+            self.said["times that come twice"] = f"{again.sum()}{said}"
 
 
 def _by_instant(rows: Callable[[], Iterator[Line]], at: int, zone: str) -> Iterator[Line]:
@@ -1148,7 +1316,11 @@ def _are_hours(cells: set[str]) -> bool:
     return len(numbers) == len(cells) and numbers in ({*range(24)}, {*range(1, 25)})
 
 
-def _grid(times: Sequence[float]) -> str | None:
+def _texts(name: Any) -> tuple[str, ...]:
+    return name if isinstance(name, tuple) else (name,)
+
+
+def _grid(times: Times) -> str | None:
     """Return how times would be put on a grid; None if they keep to an interval."""
     found = align.grid_of(times, times) if len(times) > 2 else None
     return None if found is None else found[0]

@@ -10,6 +10,9 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta, tzinfo
 from itertools import pairwise
 
+import numpy as np
+from numpy.typing import NDArray
+
 from livesvm.solvers.errors import InvalidInput
 
 DAY = 86400.0
@@ -82,6 +85,22 @@ class Every:
         when, days = moment(time, self.zone), int(self.seconds // DAY)
         first = when.date() - timedelta(days=(when.toordinal() - 1) % days)  # day 1 is a Monday
         return seconds_of(datetime(first.year, first.month, first.day, tzinfo=when.tzinfo))
+
+    def steps(self, times: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Return how many intervals lie between one time and the next, as :meth:`between` does."""
+        if not self.months:
+            return np.diff(times) / self.seconds
+        return np.array([self.between(one, other) for one, other in pairwise(times.tolist())])
+
+    def floors(self, times: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Return the result of :meth:`floor` for each time."""
+        if self.months or self.zone is not None:
+            return np.array([*map(self.floor, times.tolist())])
+        if self.seconds % DAY:
+            at = np.round(1e6 * times)
+            return (at - at % round(1e6 * self.seconds)) / 1e6
+        day = np.floor(times / DAY)
+        return (day - (day + EPOCH.toordinal() - 1) % (self.seconds // DAY)) * DAY
 
     def approximate_seconds(self) -> float:
         """Return the length of the interval in seconds, with an average length of months."""

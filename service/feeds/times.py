@@ -23,7 +23,7 @@ _MONTH = re.compile(r"^\d{4}-\d{2}$")
 _EPOCH = re.compile(r"^-?\d{9,}(\.\d+)?$")
 _WHOLE = re.compile(r"^(\d{1,15})(?:\.0*)?$")
 _LATEST = 253402300800.0  # the year 10000
-_MILLISECONDS = 1e11  # larger epochs count milliseconds, then micro- and nanoseconds
+MILLISECONDS = 1e11  # larger epochs count milliseconds, then micro- and nanoseconds
 
 
 Digits = Literal["dates", "epochs"]
@@ -141,7 +141,7 @@ def _read(value: Any, field: str, row: int) -> Stamp:
 
 def _of_epoch(seconds: float, field: str | None = None, row: int | None = None) -> Stamp:
     for _ in range(3):
-        if abs(seconds) >= _MILLISECONDS:
+        if abs(seconds) >= MILLISECONDS:
             seconds /= 1000.0
     return Stamp(_checked(seconds, field, row), True)
 

@@ -27,6 +27,8 @@ from livesvm.solvers.errors import InvalidInput
 Line = list[str]
 HEAD, FEWEST_LINES = 2**16, 10
 """Number of bytes at the start of a file that decide its dialect; more, if these have fewer lines."""
+NOTES = 20
+"""Most lines at the end of a table that may be notes."""
 MOST_LINE = 2**22
 """Largest number of characters in one line."""
 FREE, RATIO = 2**26, 200
@@ -84,7 +86,7 @@ class FileOptions:
     series : the column that names series, or several columns joined by ``+``
     wide : whether every column is a series
     align : how readings are put on a regular grid: nearest, mean or last, and perhaps the interval, as in mean:1h
-    member : the file that is read of those in a zip
+    member : the file that is read of those in a zip, or the sheet of a workbook
     """
 
     separator: str | None = None
@@ -203,10 +205,13 @@ def lines(path: Path, encoding: str, member: str | None = None) -> Iterator[str]
     """Yield the lines of a file, with their line ends; raises Malformed."""
     with unpacked(path, member) as raw, io.TextIOWrapper(raw, encoding, newline="") as text:
         try:
-            while line := text.readline(MOST_LINE):
-                if len(line) == MOST_LINE:
+            rest = ""
+            while block := text.read(HEAD):
+                *found, rest = io.StringIO(rest + block, newline="").readlines()
+                if len(rest) > MOST_LINE:
                     raise Malformed(f"has a line of more than {MOST_LINE} characters", field="body")
-                yield line
+                yield from found
+            yield from [rest] if rest else []
         except UnicodeDecodeError as error:
             raise Malformed(f"is not {encoding} throughout ({error}); say --encoding", field="body") from error
 
@@ -222,13 +227,16 @@ def rows(path: Path, dialect: Dialect) -> Iterator[Line]:
     header = dialect.header or []
     own = next((at for at, cell in enumerate(header) if kind_of(cell) == "text" and cell.upper() not in _HALVES), 0)
     again = header[own:]
-    is_new = False
+    is_new = is_note = False
+    notes = list[Line]()
     for cells in _cells(text, dialect.separator):
         if not any(cells):
             is_new = True
         elif (cells[own:] if own else cells) != again:
-            if is_new and is_header(cells):
-                raise InvalidInput(f"begins another table, with {cells[0][:32]!r}; say --skip", field="rows")
+            is_note = is_note or (is_new and is_header(cells))
+            if is_note and (not {"number", "time"}.isdisjoint(map(kind_of, cells)) or len(notes) == NOTES):
+                first = notes[0] if notes else cells
+                raise InvalidInput(f"begins another table, with {first[0][:32]!r}; say --skip", field="rows")
             is_new = False
             if len(cells) > dialect.width:
                 rest = " ".join(cells[dialect.width :]).strip()
@@ -237,7 +245,12 @@ def rows(path: Path, dialect: Dialect) -> Iterator[Line]:
                     dialect.remarks.append(rest)
                 if is_remark or not rest:  # some lines end with separators
                     del cells[dialect.width :]
-            yield cells if used is None or len(cells) != dialect.width else [cells[at] for at in used]
+            row = cells if used is None or len(cells) != dialect.width else [cells[at] for at in used]
+            if is_note:
+                notes.append(row)
+            else:
+                yield row
+    yield from notes
 
 
 def _cells(text: Iterable[str], separator: str) -> Iterator[Line]:
@@ -368,6 +381,8 @@ def _fits(text: list[str], separator: str) -> float:
     kinds = [(cell, kind_of(cell)) for cell in body]
     if separator == " ":  # 10:30,7,yes is three cells, and 1,5 one
         kinds = [(cell, kind) for cell, kind in kinds if "," not in cell or kind == "number"]
+    if not body:
+        return 0.01
     read = sum(0 if any(one in cell for one in others) else worth[kind] for cell, kind in kinds)
     rare = 0.85 if separator == " " else 1.0  # texts and times hold blanks
     return rare * count / len(found[len(found) // 2 :]) * read / len(body)

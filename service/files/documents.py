@@ -18,6 +18,7 @@ from xml.etree import ElementTree
 
 from livesvm.service.files import dialect, parquet
 from livesvm.service.files.malformed import Malformed
+from livesvm.solvers.errors import InvalidInput
 
 Line = list[str]
 MOST = 2**27
@@ -26,6 +27,8 @@ MOST_CELLS = 2**25
 """Largest number of cells in a table that is made from a document."""
 FEW = 1000
 """Number of lines of JSON from which the names of the columns are taken."""
+FEW_TIMES = 9
+"""Largest number of rows with times in a sheet that may be one of contents."""
 ZONES = ("utc_offset_seconds", "timezone")
 """Names next to the data that say the zone of its times; an offset comes first, as it holds for all times."""
 LONG = ("time", "series", "value")
@@ -319,10 +322,10 @@ def is_workbook(path: Path) -> bool:
         raise Malformed(f"cannot be unpacked: {error}", field="body") from error
 
 
-def workbook(path: Path) -> tuple[Any, dict[str, Any]]:
-    """Return the first sheet of a workbook that has rows, as a temporary CSV file; raises Malformed.
+def workbook(path: Path, wanted: str | None = None) -> tuple[Any, dict[str, Any]]:
+    """Return the ``wanted`` sheet of a workbook, or the first with the most rows with times or numbers, as a CSV file.
 
-    If its cells are words, as those of contents, the sheet with the most numbers is returned.
+    Raises Malformed, or InvalidInput if there is no such sheet.
     """
     try:
         from python_calamine import CalamineError, CalamineWorkbook
@@ -335,23 +338,28 @@ def workbook(path: Path) -> tuple[Any, dict[str, Any]]:
             raise Malformed(f"unpacks to more than {dialect.RATIO} times its size", field="body")
     try:
         with CalamineWorkbook.from_path(str(path)) as book:
-            sheets = ((one, book.get_sheet_by_name(one).to_python(skip_empty_area=True)) for one in book.sheet_names)
-            name, sheet = next((one for one in sheets if len(one[1]) > 1), (book.sheet_names[0], []))
-            if 2 * (most := _numbers_in(sheet)) < sum(cell != "" for row in sheet for cell in row):
-                for one, cells in sheets:
-                    if (count := _numbers_in(cells)) > 2 * most:
-                        name, sheet, most = one, cells, count
-            others = [one for one in book.sheet_names if one != name]
+            if wanted is not None and wanted not in book.sheet_names:
+                reason = f"the workbook has no sheet {wanted!r}; it has {', '.join(book.sheet_names)}"
+                raise InvalidInput(reason, field="--member")
+            wanted_ones = book.sheet_names if wanted is None else [wanted]
+            sheets = [(one, book.get_sheet_by_name(one).to_python(skip_empty_area=True)) for one in wanted_ones]
+            name, sheet = max(sheets, key=lambda one: _rows_in(one[1]))
+            others = ", ".join(one for one in book.sheet_names if one != name)
     except (CalamineError, OSError, ValueError) as error:
         raise Malformed(f"is no workbook that can be read: {error}", field="body") from error
     held = tempfile.NamedTemporaryFile("w", suffix=".csv", newline="", encoding="utf-8")  # noqa: SIM115, it is kept
     writer(held).writerows(zip(*(_of_column(cells) for cells in zip_longest(*sheet)), strict=True))
     held.flush()
-    return held, {"format": "workbook", "sheet": name, "other sheets": others}
+    return held, {"format": "workbook", "sheet": name, "other sheets": others and f"{others}; --member takes one"}
 
 
-def _numbers_in(sheet: Sequence[Sequence[Any]]) -> int:
-    return sum(isinstance(cell, int | float | date) for row in sheet for cell in row)
+def _rows_in(sheet: Sequence[Sequence[Any]]) -> tuple[int, int, bool]:
+    """Return how many rows of a sheet have times, if more than a few have, and numbers, and whether it has rows."""
+    timed = sum(
+        any(isinstance(cell, date) or dialect.kind_of(str(cell)) == "time" for cell in cells[:20]) for cells in sheet
+    )
+    numbered = sum(any(isinstance(cell, int | float) for cell in cells) for cells in sheet)
+    return timed if timed > FEW_TIMES else 0, numbered, len(sheet) > 1
 
 
 def _of_column(cells: Sequence[Any]) -> Line:

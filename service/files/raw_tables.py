@@ -32,10 +32,16 @@ _PERIOD = re.compile(
     r"(1[89]|20)\d\d([-/]?[MQ]?\d{1,2}([-/]\d{1,2}([T ]\d\d:\d\d.*)?)?)?|\d{1,2}[-/.]\d{1,2}[-/.]\d{2,4}"
 )
 _MONTHS = ("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec")
-_SPREAD = (("hour", _HOUR, 20), ("month", _MONTH, 12), ("period", _PERIOD, 8))
+_DAY_OF_MONTH = re.compile(r"(?i)(d(ay|[ií]a)?[ _]?)?(0?[1-9]|[12]\d|3[01])")
+_BEFORE_NUMBER = re.compile(r"(?i)^(h(e|(?=[\d _]))|d(ay|[ií]a)?(?=[ _]?\d))[ _]*| \[.*")
+_VALID, _INVALID = "V", "N"
+"""Marks of values in Spanish and Portuguese tables, next to each value."""
+_SPREAD = (("day", _DAY_OF_MONTH, 31), ("hour", _HOUR, 20), ("month", _MONTH, 12), ("period", _PERIOD, 8))
 """Parts of a time that may each have a column, the names of these columns, and the fewest of them."""
 _PART_OF_DAY = re.compile(r"(?i)((?:h|hh|hr|he|hour|interval|int|period|p|sp|t|time|v|val|value|kwh|q)?[ _]?)0*(\d+)")
 """Names of columns with a value for each equal part of a day."""
+_TITLED = re.compile(r"(?<!\d)(\d{1,2}[-/.]\d{1,2}[-/.]\d{4}|\d{4}-\d\d-\d\d)(?!\d)")
+"""A day in a title above the rows of the day."""
 _DIGIT = re.compile(r"\d")
 _DAY = re.compile(r"(?i)\d{8}|\d{1,4}([-/. ])(\d{1,2}|[a-z]{3,10})\1\d{1,4}([ T]0?0:00(:00)?)?")
 _PARTS_OF_DAY = (24, 48, 96, 288)
@@ -54,6 +60,7 @@ class Raw:
     rows : returns a new iterator over all rows at each call
     name : of the file
     said : facts on how the file was understood
+    is_spread : whether a row of the file became several
     is_text : whether numbers are formatted text, with a decimal mark and marks of thousands still to be found
     """
 
@@ -63,6 +70,7 @@ class Raw:
     width: int
     separator: str = ","
     is_text: bool = True
+    is_spread: bool = False
     name: str = ""
 
 
@@ -74,8 +82,8 @@ def opened(path: Path, given: FileOptions) -> Raw:
     with path.open("rb") as packed:
         magic = packed.read(8)
     if magic.startswith(b"\xd0\xcf\x11\xe0") or (magic.startswith(b"PK\x03\x04") and documents.is_workbook(path)):
-        held, said = documents.workbook(path)
-        return _text(Path(held.name), replace(given, separator=",", encoding="utf-8"), said, held)
+        held, said = documents.workbook(path, given.member)
+        return _text(Path(held.name), replace(given, separator=",", encoding="utf-8", member=None), said, held)
     if magic.startswith((b"ARROW1", b"\xff\xff\xff\xff")):
         with documents.arrow(path) as reader:
             names = reader.schema.names
@@ -117,7 +125,7 @@ def tables_in(path: Path, given: FileOptions) -> Iterator[Raw]:
     separator = given.separator or max(counts, key=counts.__getitem__, default=",")
     usual = Counter(len(_cells(line, separator)) for line in lines()).most_common(1)[0][0]
     found = list[tuple[int, int, int]]()  # of each table, the line after the one before, its end, and its rows
-    after = width = count = number = 0
+    after = width = count = number = dated = 0
     above, is_broken, is_repeated = Counter[str](), False, False
     for number, line in enumerate(lines()):
         cells = _cells(line, separator)
@@ -128,19 +136,36 @@ def tables_in(path: Path, given: FileOptions) -> Iterator[Raw]:
                 after = number
             is_broken |= bool(found) and any(dialect.kind_of(cell) == "time" for cell in cells)
             width, count = len(cells), 0
-        if (len(cells) != usual or is_header) and len(above) < MOST_NOTES:
+        if (len(cells) != usual or is_header or sum(map(bool, cells)) < 2) and len(above) < MOST_NOTES:
             above[_DIGIT.sub("0", line)] += 1
             is_repeated |= is_header and above[_DIGIT.sub("0", line)] > 1
-        count += width > 1
+        count, dated = count + (width > 1), dated + bool(_TITLED.search(line))
     found.append((after, number + 1, count))
     if is_repeated:
         again = {line for line, times in above.items() if times > 1}
-        kept = (line for line in lines() if (one := _DIGIT.sub("0", line)) not in again or above.pop(one, 0))
+        kept = _of_days(lines(), again, separator, are_titled=dated * FEWEST_ROWS < number)
         yield from _held(kept, given, f"below each other, with the same {len(again)} lines above each, are read as one")
     for first, end, count in [] if is_broken else sorted(found, key=itemgetter(2), reverse=True):
         if count >= FEWEST_ROWS:
             said = f"lines {first + 1} to {end} are read, the largest one with times"
             yield from _held(islice(lines(), first, end), given, said)
+
+
+def _of_days(lines: Iterator[str], again: set[str], separator: str, *, are_titled: bool) -> Iterator[str]:
+    """Yield lines, of those that come ``again`` the first, and each with the day of the title above it, if any."""
+    seen, day = set[str](), ""
+    for line in lines:
+        shape = _DIGIT.sub("0", line)
+        is_again, is_header = shape in again, dialect.is_header(_cells(line, separator))
+        if are_titled and is_again and not is_header and (found := _TITLED.search(line)):
+            day = found[0]
+        elif not is_again or shape not in seen:
+            yield (
+                line
+                if not day or not line.strip(f"{separator} \r\n")
+                else f"{'date' if is_header else day}{separator}{line}"
+            )
+        seen.add(shape)
 
 
 def _cells(line: str, separator: str) -> Line:
@@ -189,10 +214,42 @@ def _by_the_hour(raw: Raw) -> Raw:
         spread = [at for at, name in enumerate(raw.names) if pattern.fullmatch(name.partition(" [")[0])]
         if part == "hour" and any(map(_NO_HOUR.fullmatch, raw.names)):
             continue
-        if len(spread) >= fewest and [*range(spread[0], spread[-1] + 1)] == spread and len(spread) < raw.width:
+        if part == "day" and (len(spread) != 31 or "month" not in map(_month_or_not, raw.names[: spread[0]])):
+            continue
+        if len(spread) < fewest or len(spread) == raw.width:
+            continue
+        if [*range(spread[0], spread[-1] + 1)] == spread:
             return _a_row_each(raw, part, spread)
+        numbers = [re.sub(r"\D", "", raw.names[at]) for at in spread]
+        has_marks = [*range(spread[0], spread[-1] + 1, 2)] == spread and spread[-1] + 1 < raw.width
+        if has_marks and numbers == [re.sub(r"\D", "", raw.names[at + 1]) for at in spread]:
+            return _a_row_each(_without_marks(raw, spread), part, spread)
     parts = _parts_of_day(raw)
     return raw if parts is None else _by_parts(raw, parts)
+
+
+def _month_or_not(name: str) -> str:
+    return "month" if name.lower() in ("month", "mes", "mês", "monat", "mois", "mese", "mm", "mo") else ""
+
+
+def _without_marks(raw: Raw, spread: list[int]) -> Raw:
+    """Return a table without the marks next to its values; values that are marked as invalid are missing."""
+    marks = {row[at + 1].strip() for row in islice(raw.rows(), 1000) if len(row) == raw.width for at in spread}
+    rest, are_known = [at for at in range(raw.width) if at - 1 not in spread], marks <= {_VALID, _INVALID, ""}
+
+    def rows() -> Iterator[Line]:
+        """Yield the rows."""
+        for row in raw.rows():
+            if are_known and len(row) == raw.width:
+                for at in spread:
+                    row[at] = "" if row[at + 1].strip() == _INVALID else row[at]
+            yield [row[at] for at in rest] if len(row) == raw.width else row
+
+    said = f"{len(spread)} columns" + (f"; values with {_INVALID} are missing" if are_known else "")
+    names, about = [raw.names[at] for at in rest], raw.said | {"marks of values left out": said}
+    found = replace(raw, names=names, rows=rows, width=len(rest), said=about)
+    spread[:] = [rest.index(at) for at in spread]
+    return found
 
 
 def _by_parts(raw: Raw, spread: list[int]) -> Raw:
@@ -240,13 +297,18 @@ def _are_years(cells: Sequence[str]) -> bool:
 
 def _a_row_each(raw: Raw, part: str, spread: list[int]) -> Raw:
     rest = [at for at in range(raw.width) if at not in spread]
-    parts = [(at, re.sub(r"(?i)^h(e|(?=[\d _]))[ _]*| \[.*", "", raw.names[at])) for at in spread]
+    parts = [(at, _BEFORE_NUMBER.sub("", raw.names[at])) for at in spread]
 
     def rows() -> Iterator[Line]:
         """Yield a row for each hour or month; yield rows of another width as they are, with empty cells appended."""
         for row in raw.rows():
             if len(row) == raw.width:
-                yield from ([*(row[at] for at in rest), name, row[place]] for place, name in parts)
+                begin = [row[at] for at in rest]
+                yield from (
+                    [*begin, name, row[place]]
+                    for place, name in parts
+                    if part != "day" or int(name) < 29 or not dialect.is_missing(row[place])  # of short months
+                )
             else:
                 yield row + [""] * 3
 
@@ -258,7 +320,7 @@ def _a_row_each(raw: Raw, part: str, spread: list[int]) -> Raw:
         part = "year"  # of the month of each row
     names = [*(raw.names[at] for at in rest), part, "value"]
     said = raw.said | {f"columns that are {part}s": f"{len(spread)}, a row each; --wide makes each a series"}
-    return Raw(names, rows, said, len(names), raw.separator)
+    return Raw(names, rows, said, len(names), raw.separator, is_spread=True)
 
 
 def _parquet(path: Path) -> Raw:

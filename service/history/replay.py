@@ -21,12 +21,13 @@ from livesvm.service.history.entries import LogEntry, decode_entry
 from livesvm.service.history.journal import Source
 from livesvm.service.history.versions import reapply
 from livesvm.service.models.arrays import Key
-from livesvm.service.models.commands import RULES, Batch, Command, Outcome
+from livesvm.service.models.commands import RULES, Command, Outcome
 from livesvm.service.models.state import ModelState
 from livesvm.service.resources.solve_scheduler import Solve, SolveScheduler
 from livesvm.service.store.base import Lease, LogRecord, StoreDamaged, StoreError
 from livesvm.solvers import warm_up
 from livesvm.solvers.errors import MemoryLimit, SolverError
+from livesvm.solvers.models.change import Batch
 from livesvm.solvers.sparse import below
 from livesvm.solvers.tables import columns as table_columns
 from livesvm.solvers.tables.columns import Codes
@@ -242,7 +243,7 @@ def together(commands: Sequence[Command]) -> Command:
         if command.add is not None:
             coming.update({key: (command.add, row) for row, key in enumerate(command.added)})
     last = commands[-1]
-    return Command(_batch(coming), leaving, last.arrived, last.next_key, None)
+    return Command(_batch(coming), leaving, arrived=last.arrived, next_key=last.next_key)
 
 
 def _batch(coming: dict[Key, tuple[Batch, int]]) -> Batch | None:

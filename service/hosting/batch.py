@@ -38,12 +38,12 @@ from livesvm.service.hosting.handle import Reply, Updated
 from livesvm.service.hosting.mailbox import HELD
 from livesvm.service.hosting.model import HostedModel, PlannedUpdate
 from livesvm.service.logs.calls import changed
-from livesvm.service.models.commands import Update
 from livesvm.service.resources.machine import give_back
 from livesvm.service.resources.solve_scheduler import Solve
 from livesvm.service.store.base import Appending, StoreBehind, StoreError, StoreUnavailable
 from livesvm.service.store.batches import batches
 from livesvm.solvers.errors import InvalidInput, NotOptimal, SolverError
+from livesvm.solvers.models.change import Change
 
 log = logging.getLogger(__name__)
 
@@ -240,7 +240,7 @@ class UpdatesTogether(Together[HostedModel, PlannedUpdate]):
         context: Context,
         order: threading.Lock,
         request: str | None,
-        updates: Mapping[str, Update],
+        updates: Mapping[str, Change],
         asked: Solve,
     ) -> None:
         super().__init__(home, context, order, request)

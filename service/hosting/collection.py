@@ -25,12 +25,12 @@ from livesvm.service.hosting.handle import FeedHandle, ModelHandle, Reader, Repl
 from livesvm.service.hosting.logged import first_summary
 from livesvm.service.hosting.replica import Replica
 from livesvm.service.logs.calls import changed
-from livesvm.service.models.commands import Update
 from livesvm.service.models.types import ServingState
 from livesvm.service.resources.pools import LOOK_SECONDS
 from livesvm.service.resources.solve_scheduler import Solve
 from livesvm.service.settings import Settings
 from livesvm.service.store.base import Indexed, ModelExists, StoreError
+from livesvm.solvers.models.change import Change
 
 R = TypeVar("R", covariant=True)
 
@@ -166,7 +166,7 @@ class Collection(Generic[R]):
         """
         raise NotImplementedError(f"there are no readings of a {self.kind.replica.word}")
 
-    def update_many(self, updates: Mapping[str, Update], request: str | None, asked: Solve) -> Updated:
+    def update_many(self, updates: Mapping[str, Change], request: str | None, asked: Solve) -> Updated:
         """Update many models, each independently of the others; ``request`` is the Idempotency-Key of the call.
 
         ``asked`` has the time limit of the call. When the client disconnects, ``asked`` ends, and updates that have not

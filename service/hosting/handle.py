@@ -20,7 +20,6 @@ from livesvm.service.feeds.wanted import WantedReadings
 from livesvm.service.history.erasure import Intent, Seen
 from livesvm.service.history.recovery import Recovered
 from livesvm.service.models.arrays import Key, Rows
-from livesvm.service.models.commands import Update
 from livesvm.service.models.examples import WantedExamples, WindowPage
 from livesvm.service.models.published import ModelRecord, Published
 from livesvm.service.models.retrained import Retrained
@@ -31,6 +30,7 @@ from livesvm.service.models.types import ServingState
 from livesvm.service.monitoring.feeds import FeedSample, StepSample
 from livesvm.service.resources.shared_threads import Steps
 from livesvm.service.resources.solve_scheduler import Solve
+from livesvm.solvers.models.change import Change
 
 NEWS_SECONDS = 1.0
 """Seconds for which a description waits for a model's process, or for it to wake; after that the last known is used."""
@@ -228,7 +228,7 @@ class ModelHandle(Hosted, Reader, Protocol):
     def describe(self) -> Description:
         """Return the present state of the model."""
 
-    def update(self, update: Update, request: str | None, solve: Solve | None = None) -> Future[Reply]:
+    def update(self, update: Change, request: str | None, solve: Solve | None = None) -> Future[Reply]:
         """Apply an update; ``request`` is the update's Idempotency-Key, ``solve`` limits the time of its solve."""
 
     def restore(self, version: int, request: str | None, solve: Solve | None = None) -> Future[Reply]:

@@ -19,11 +19,11 @@ from livesvm.service.hosting.feed import HostedFeed
 from livesvm.service.hosting.handle import Updated
 from livesvm.service.hosting.model import HostedModel
 from livesvm.service.hosting.standby import Standby
-from livesvm.service.models.commands import Update
 from livesvm.service.models.spec import ModelSpec
 from livesvm.service.resources.solve_scheduler import Solve
 from livesvm.service.store.base import ModelExists, StoreError
 from livesvm.solvers.errors import InvalidInput
+from livesvm.solvers.models.change import Change
 
 
 def _check_model(spec: ModelSpec, context: Context) -> None:
@@ -76,7 +76,7 @@ class HostedModels(Collection[HostedModel]):
                     standby.release()
             return self._standbys[id]
 
-    def update_many(self, updates: Mapping[str, Update], request: str | None, asked: Solve) -> Updated:
+    def update_many(self, updates: Mapping[str, Change], request: str | None, asked: Solve) -> Updated:
         """Update many models in one step; see :mod:`~livesvm.service.hosting.batch`."""
         if self._is_closed:
             raise ModelUnavailable("the service is being stopped")

@@ -32,12 +32,12 @@ from livesvm.service.hosting.replica import Replica, queued
 from livesvm.service.hosting.summary import Summary
 from livesvm.service.logs.calls import changed
 from livesvm.service.models.arrays import Key, Rows
-from livesvm.service.models.commands import NO_EDITS, Command, Edits, Outcome, Update
+from livesvm.service.models.commands import Command, Outcome, digest_of
 from livesvm.service.models.examples import WantedExamples, WindowPage, page_of
 from livesvm.service.models.learners import task_of
 from livesvm.service.models.published import ModelRecord, Published
 from livesvm.service.models.retrained import Retrained
-from livesvm.service.models.self_tuning import TUNED, Document
+from livesvm.service.models.self_tuning import Document
 from livesvm.service.models.spec import ModelSpec
 from livesvm.service.models.state import ModelCopy, ModelState
 from livesvm.service.models.table_rows import TableRows
@@ -49,6 +49,7 @@ from livesvm.service.store import codec
 from livesvm.service.store.base import Appending, Durability, Lease, StoreError
 from livesvm.service.webhooks.messages import Happened
 from livesvm.solvers.errors import InvalidInput, SolverError
+from livesvm.solvers.models.change import NO_EDITS, TUNED, Change, Edits
 from livesvm.solvers.runtime.cached import cached_property
 
 
@@ -143,10 +144,10 @@ class HostedModel(Replica[ModelState]):
 
     # What the mailbox is asked; each returns at once and raises QueueFull or ModelUnavailable.
 
-    def update(self, update: Update, request: str | None, solve: Solve | None = None) -> Future[Reply]:
+    def update(self, update: Change, request: str | None, solve: Solve | None = None) -> Future[Reply]:
         """Apply an update; ``request`` is the update's Idempotency-Key, ``solve`` limits the time of its solve."""
         return self._submit(
-            partial(self._changed, request, update.digest, partial(self._apply, update, request), solve)
+            partial(self._changed, request, partial(digest_of, update), partial(self._apply, update, request), solve)
         )
 
     def restore(self, version: int, request: str | None, solve: Solve | None = None) -> Future[Reply]:
@@ -294,7 +295,7 @@ class HostedModel(Replica[ModelState]):
         if seconds is not None:
             metrics.update_seconds.labels(task).observe(seconds)
 
-    def _apply(self, update: Update, request: str | None, digest: bytes, solve: Solve) -> Reply:
+    def _apply(self, update: Change, request: str | None, digest: bytes, solve: Solve) -> Reply:
         state = self.current
         command = self._planned(state, update, request)
         if isinstance(command, Reply):
@@ -302,7 +303,7 @@ class HostedModel(Replica[ModelState]):
         with self.held.growing(state.bytes_with(command.add)):
             return self._execute(state, command, digest, solve)
 
-    def _planned(self, state: ModelState, update: Update, request: str | None) -> Command | Reply:
+    def _planned(self, state: ModelState, update: Change, request: str | None) -> Command | Reply:
         """Return the command of an update, or the answer to an update that changes nothing."""
         settings = self.context.settings
         limits = limits_of(state.spec, settings)
@@ -337,7 +338,7 @@ class HostedModel(Replica[ModelState]):
         """Start a choice of parameters on a copy of the model, if a choice is due; no call waits for the choice."""
         state = self.current
         if state.encoding_due:
-            self._apply(Update(edits=Edits(rescale=True)), None, b"", self.begun())
+            self._apply(Change(edits=Edits(rescale=True)), None, b"", self.begun())
             return
         if self._choice is not None or (reason := state.tuning_due(self.context.settings.tune_share)) is None:
             return
@@ -376,7 +377,7 @@ class HostedModel(Replica[ModelState]):
         if choice.copy.version >= self.journal.left.version and choice.basis == state.basis:
             if found is not None:
                 with suppress(SolverError):
-                    return self._apply(Update(edits=Edits(change={TUNED: found})), None, digest, solve)
+                    return self._apply(Change(edits=Edits(change={TUNED: found})), None, digest, solve)
             state.tuning.refused(len(state.window.arrivals))
         return Reply(b"")
 
@@ -427,11 +428,11 @@ class HostedModel(Replica[ModelState]):
 
     # With others, held: see :mod:`~livesvm.service.hosting.batch`.
 
-    def plan_with(self, update: Update, request: str | None, solve: Solve, *, is_stored: bool) -> Reply | PlannedUpdate:
+    def plan_with(self, update: Change, request: str | None, solve: Solve, *, is_stored: bool) -> Reply | PlannedUpdate:
         """Return the checked plan of an update, or the answer to an identical one; raises what a single call raises."""
         with self._counted():
             solve.check()
-            digest = b"" if request is None else update.digest()
+            digest = b"" if request is None else digest_of(update)
             earlier = None if request is None else self.journal.recall(request, digest, is_stored=is_stored)
             planned = self._planned(self.current, update, request) if earlier is None else Reply(earlier, replayed=True)
         if isinstance(planned, Reply):

@@ -10,7 +10,7 @@ import numpy as np
 
 from livesvm.service.hosting.model import limits_of
 from livesvm.service.models.arrays import Key, Rows
-from livesvm.service.models.commands import Outcome, Update
+from livesvm.service.models.commands import Outcome, memory_of
 from livesvm.service.models.learners import task_of
 from livesvm.service.models.published import Published
 from livesvm.service.models.spec import ModelSpec
@@ -18,6 +18,7 @@ from livesvm.service.models.state import ModelCopy, ModelState
 from livesvm.service.models.table_rows import TableRows
 from livesvm.service.settings import Settings
 from livesvm.solvers.errors import InvalidInput
+from livesvm.solvers.models.change import Change
 
 Document = dict[str, Any]
 
@@ -36,14 +37,14 @@ class WhatIfQuestion:
     X : rows (m, d), or with names, to decide before and after; None: only the window's examples are compared
     """
 
-    update: Update | None = None
+    update: Change | None = None
     keys: tuple[Key, ...] = ()
     tags: tuple[str, ...] = ()
     X: Rows | TableRows | None = None
 
     def memory(self) -> int:
         """Return the bytes of memory that the question takes until its answer is sent."""
-        return (0 if self.update is None else self.update.memory()) + (0 if self.X is None else self.X.nbytes)
+        return (0 if self.update is None else memory_of(self.update)) + (0 if self.X is None else self.X.nbytes)
 
 
 def memory_of_answer(copy: ModelCopy, asked: WhatIfQuestion) -> int:
@@ -95,7 +96,7 @@ def what_if(copy: ModelCopy, asked: WhatIfQuestion, settings: Settings) -> Docum
     }
 
 
-def _apply(state: ModelState, update: Update, settings: Settings) -> Document:
+def _apply(state: ModelState, update: Change, settings: Settings) -> Document:
     limits = limits_of(state.spec, settings)
     command = state.plan(update, limits, settings.max_classes, time.time(), None)
     outcome = state.apply(command)

@@ -14,7 +14,6 @@ from livesvm.service.jobs.kind import Document, Examples, JobKind, Order, check_
 from livesvm.service.jobs.plots import Curve, Extension
 from livesvm.service.jobs.regularization_path import check_shape, error_of
 from livesvm.service.models.arrays import Key
-from livesvm.service.models.commands import Edits, Update
 from livesvm.service.models.fields import Request
 from livesvm.service.models.learners import new_estimator, task_of
 from livesvm.service.models.spec import ModelSpec
@@ -24,6 +23,7 @@ from livesvm.solvers.analyses.outlier.path import outlier_path
 from livesvm.solvers.analyses.outlier.result import OutlierPath
 from livesvm.solvers.errors import InvalidInput
 from livesvm.solvers.models.base import LiveEstimator
+from livesvm.solvers.models.change import Change, Edits
 from livesvm.solvers.models.model_view import View
 from livesvm.solvers.robust.settings import Robustness
 from livesvm.solvers.runtime.progress import Progress
@@ -176,7 +176,7 @@ def _errors(path: OutlierPath | PairwiseOutlierPath, X: Any, y: Any, spec: Model
     }
 
 
-def make_robust(result: Document, choice: Document) -> Update:
+def make_robust(result: Document, choice: Document) -> Change:
     """Return the update that makes a live model robust, with the chosen value of the parameter or else the best."""
     if "pairs" in result:
         reason = "a robust model is of two classes; relabel or remove what is suspected, in one update"
@@ -190,7 +190,7 @@ def make_robust(result: Document, choice: Document) -> Update:
         raise InvalidInput(f"must be a number from {low:g} to {high:g}, not {value!r}", field="choice.value")
     theta, s = (value, result["fixed"]) if result["parameter"] == "theta" else (result["fixed"], value)
     sides = {key: side for (key, _), side in _sides_at(result, float(value)).items()}
-    return Update(edits=Edits(robust=Robustness(float(theta), float(s), sides)))
+    return Change(edits=Edits(robust=Robustness(float(theta), float(s), sides)))
 
 
 def _sides_at(result: Document, value: float) -> dict[tuple[Key, int], int]:

@@ -13,7 +13,6 @@ from livesvm.service.hosting.handle import Description
 from livesvm.service.jobs import plots
 from livesvm.service.jobs.kind import Document, Examples, JobKind, Order, check_known
 from livesvm.service.jobs.plots import Curve, Extension
-from livesvm.service.models.commands import Edits, Update
 from livesvm.service.models.fields import Cost, Request
 from livesvm.service.models.learners import task_of
 from livesvm.service.models.spec import ModelSpec
@@ -24,6 +23,7 @@ from livesvm.solvers.analyses.regularization.pairwise import PairBreakpoints, Pa
 from livesvm.solvers.analyses.regularization.path import RegularizationPath
 from livesvm.solvers.errors import InvalidInput
 from livesvm.solvers.models.base import LiveEstimator
+from livesvm.solvers.models.change import Change, Edits
 from livesvm.solvers.runtime.progress import Progress
 from livesvm.solvers.tables import columns as table_columns
 
@@ -215,7 +215,7 @@ def _curve_document(curve: ErrorCurve, what: str) -> Document:
     }
 
 
-def move_to(result: Document, choice: Document) -> Update:
+def move_to(result: Document, choice: Document) -> Change:
     """Return the update that gives a live model a C of the path: the chosen one, or the best in validation."""
     if result["parameter"] != "C":
         raise NotApplicable(f"a path over {result['parameter']} cannot be applied; create a model with that value")
@@ -227,7 +227,7 @@ def move_to(result: Document, choice: Document) -> Update:
     if type(C) not in (int, float) or not result["minimum"] <= C <= result["maximum"]:
         reason = f"must be a number from {result['minimum']:g} to {result['maximum']:g}, not {C!r}"
         raise InvalidInput(reason, field="choice.C")
-    return Update(edits=Edits(C=float(C)))
+    return Change(edits=Edits(C=float(C)))
 
 
 def plot(result: Document, extension: Extension) -> bytes:

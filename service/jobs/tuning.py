@@ -13,15 +13,15 @@ from livesvm.service.jobs import plots
 from livesvm.service.jobs.kind import Document, JobKind, Order
 from livesvm.service.jobs.plots import Extension
 from livesvm.service.jobs.regularization_path import error_of
-from livesvm.service.models.commands import Edits, Update
 from livesvm.service.models.fields import SHORT, Cost, Request
 from livesvm.service.models.learners import task_of
-from livesvm.service.models.self_tuning import TUNED, chosen
+from livesvm.service.models.self_tuning import chosen
 from livesvm.service.models.spec import ModelSpec
 from livesvm.service.models.state import ModelCopy
 from livesvm.solvers.analyses.tuning.automatic import LEAST, choose
 from livesvm.solvers.analyses.tuning.tune import tune
 from livesvm.solvers.errors import InvalidInput
+from livesvm.solvers.models.change import TUNED, Change, Edits
 from livesvm.solvers.runtime.progress import Progress
 
 Range = Annotated[list[Cost], Field(min_length=2, max_length=2)]
@@ -120,19 +120,19 @@ def work(asked: Document, model: ModelCopy, progress: Progress) -> Document:
     }
 
 
-def take_over(result: Document, choice: Document) -> Update:
+def take_over(result: Document, choice: Document) -> Change:
     """Return the update that gives a live model the parameters found, or the parameters that ``choice`` has instead."""
     found = result["parameters"]
     if result.get("judge") == "evidence":
         if choice:
             raise InvalidInput("there is nothing to choose of what a model has chosen itself", field="choice")
-        return Update(edits=Edits(change={TUNED: {name: result[name] for name in result if name != "judge"}}))
+        return Change(edits=Edits(change={TUNED: {name: result[name] for name in result if name != "judge"}}))
     for name, value in choice.items():
         if name not in found:
             raise InvalidInput(f"is none of {', '.join(found)}", field=f"choice.{name}")
         if type(value) not in (int, float) or not 0 < value <= 1e8:
             raise InvalidInput(f"must be a number above 0, not {value!r}", field=f"choice.{name}")
-    return Update(edits=Edits(change={name: float(choice.get(name, value)) for name, value in found.items()}))
+    return Change(edits=Edits(change={name: float(choice.get(name, value)) for name, value in found.items()}))
 
 
 def plot(result: Document, extension: Extension) -> bytes:

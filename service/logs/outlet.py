@@ -22,8 +22,10 @@ MOST_WAITING = 20_000
 LULL_SECONDS = 0.05
 """Pause of the thread when no line waits, so that one wake-up writes all lines that come meanwhile.
 
-Warnings and the audit log end it: a process that is killed should have said them.
+Warnings and the audit log end it, but for ``ROUTINE``: a process that is killed should have said them.
 """
+ROUTINE = frozenset({"update", "observe"})
+"""Changes in the audit log that may wait, as the store has logged them, too."""
 SAME_SECONDS = 60.0
 """How long repetitions of a line are counted and not written."""
 MOST_KNOWN = 1000
@@ -69,7 +71,7 @@ class Outlet(logging.Handler):
         if self._facts:
             record.facts = {**getattr(record, "facts", {}), **self._facts}
         self._waiting.put(record)
-        if record.levelno > logging.INFO or record.name == AUDIT:
+        if record.levelno > logging.INFO or (record.name == AUDIT and record.msg not in ROUTINE):
             self._urgent.set()
 
     def close(self) -> None:

@@ -3,22 +3,22 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Container, Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Iterator, Sequence
+from dataclasses import KW_ONLY, dataclass, field, replace
+from operator import attrgetter
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 from pydantic_core import to_json
 
-from livesvm.service.models.arrays import Key, Tags, Targets, Vector
-from livesvm.service.models.self_tuning import TUNED
+from livesvm.service.models.arrays import Key, Targets
 from livesvm.service.models.table_rows import TableRows
 from livesvm.service.store import codec
 from livesvm.service.store.base import Durability
 from livesvm.solvers.errors import InvalidInput
-from livesvm.solvers.models.base import Checked, LiveEstimator
-from livesvm.solvers.models.repeats import OnRepeat
+from livesvm.solvers.models.base import LiveEstimator
+from livesvm.solvers.models.change import NO_EDITS, Batch, Change, Edits
 from livesvm.solvers.models.report import UpdateReport
 from livesvm.solvers.robust.settings import Robustness
 from livesvm.solvers.tables.columns import Codes, codes_from
@@ -29,66 +29,9 @@ COPIES = 4
 """Copies of an update's features while it waits and is logged: as they came, as bytes, as a record, in the store."""
 BYTES_A_KEY = 1000
 """Most bytes of a key and the values that belong to it, in as many copies."""
-DRIFT_ALARMS = "drift_alarms"
-"""Name of the one change that is no parameter of the estimator: the false-alarm rate of the drift test, or None."""
-
-
-_VERBS = ("relabel", "reweight", "decay", "C", "robust")
-"""Edits that are arguments of an estimator's update."""
-
-
-@dataclass(frozen=True)
-class Batch:
-    """Examples to add: X (n, d), dense or sparse, y (n,) if the task has targets, and keys and weights (n,) if given.
-
-    For a model with columns, X has rows as they came until the update is planned; after that, X has their numeric codes
-    and the words that the codes stand for.
-    """
-
-    X: Any
-    y: Targets | None = None
-    keys: list[Key] | None = None
-    weights: Vector | None = None
-    times: Vector | None = None  #: (n,) Unix seconds at which each example happened; None: the time of arrival
-    tags: Tags | None = None  #: the tags of each example, (n,)
-    #: y as the model's numbers (n,), and all examples as the model checked them; both are made while it is planned
-    targets: Vector | None = field(default=None, compare=False, repr=False)
-    checked: Checked | None = field(default=None, compare=False, repr=False)
-
-    def document(self) -> dict[str, Any]:
-        """Return this batch as numbers, lists and arrays."""
-        parts = dict(vars(self))
-        del parts["targets"], parts["checked"]
-        if isinstance(self.X, TableRows):
-            parts["rows"] = parts.pop("X").rows
-        if isinstance(self.X, Codes):
-            parts |= {"X": np.asarray(self.X), "table": self.X.document()}
-        for name in ("times", "tags"):
-            if parts[name] is None:
-                del parts[name]  # so that digests from before these fields existed are the same now
-        return parts
-
-    @classmethod
-    def from_document(cls, parts: dict[str, Any]) -> Batch:
-        """Return the batch in a decoded record of the log."""
-        table = parts.pop("table", None)
-        return cls(**parts if table is None else parts | {"X": codes_from(parts["X"], table)})
-
-    @property
-    def tagged(self) -> dict[Key, tuple[str, ...]]:
-        """The tags by key, for examples that have tags; the examples must have keys."""
-        pairs = zip(self.keys or [], self.tags or [], strict=False)
-        return {key: tuple(tags) for key, tags in pairs if tags}
-
-    def only(self, which: NDArray[np.bool_]) -> Batch | None:
-        """Return the examples that the mask ``which`` (n,) selects, None if it selects none; they must have keys."""
-        if not which.any():
-            return None
-        names = ("y", "weights", "times", "targets")
-        columns = {name: column[which] for name in names if (column := vars(self)[name]) is not None}
-        keys = [key for key, stays in zip(self.keys or [], which.tolist(), strict=True) if stays]
-        tags = self.tags and [one for one, stays in zip(self.tags, which.tolist(), strict=True) if stays]
-        return replace(self, X=self.X[which], keys=keys, tags=tags, checked=None, **columns)
+_LOGGED = ("add", "remove", "arrived", "next_key", "request", "edits", "rules", "dropped", "ignored")
+"""Fields of a command in the order in which the log has them."""
+_logged = attrgetter(*_LOGGED)
 
 
 @dataclass(frozen=True)
@@ -102,76 +45,6 @@ class Removal:
 
 CONVEX = Robustness(1.0, 0.0)
 """Asks for convex losses again, whatever the model's present cutoffs are."""
-
-
-@dataclass(frozen=True)
-class Edits:
-    """Changes of examples in the window (targets and weights by key, a factor for all weights), of C and of the loss.
-
-    ``change`` maps names of other parameters of the estimator, or ``DRIFT_ALARMS``, to new values. ``rescale`` fits the
-    scale of features again, and gamma if it depends on the scale. ``change`` and ``rescale`` cannot be combined with
-    other edits.
-    """
-
-    relabel: dict[Key, Any] = field(default_factory=dict)
-    reweight: dict[Key, float] = field(default_factory=dict)
-    decay: float = 1.0
-    C: float | None = None
-    robust: Robustness | None = None
-    change: dict[str, Any] | None = None
-    rescale: bool = False
-
-    @property
-    def parameters(self) -> dict[str, Any]:
-        """The new values of the estimator's parameters, by name."""
-        return {name: value for name, value in (self.change or {}).items() if name not in (DRIFT_ALARMS, TUNED)}
-
-    @property
-    def tuned(self) -> dict[str, Any] | None:
-        """The parameters that the model has chosen itself; None if the edits are not such a choice."""
-        return (self.change or {}).get(TUNED)
-
-    @property
-    def new_C(self) -> float | None:
-        """The new C as a number, given or chosen; None if C stays the same, or will be chosen later."""
-        given = (self.change or {}).get("C", self.C)
-        if self.tuned is not None and self.tuned["changes"]:
-            chosen = self.tuned["parameters"]
-            given = 0.5 / chosen["lam"] if "lam" in chosen else chosen.get("C")
-        return None if isinstance(given, str) else given
-
-    @property
-    def of_parameters(self) -> bool:
-        """Whether the edits change only parameters, and no examples."""
-        return self.change is not None or self.rescale
-
-    def only(self, staying: Container[Key]) -> Edits:
-        """Return these edits without edits of examples that leave the window."""
-        relabel = {key: y for key, y in self.relabel.items() if key in staying}
-        reweight = {key: weight for key, weight in self.reweight.items() if key in staying}
-        robust = self.robust
-        if robust is not None:
-            robust = replace(robust, outliers={key: side for key, side in robust.outliers.items() if key in staying})
-        return replace(self, relabel=relabel, reweight=reweight, robust=robust)
-
-    def document(self) -> dict[str, Any]:
-        """Return these edits as numbers, lists and dicts."""
-        robust = self.robust and {"theta": self.robust.theta, "s": self.robust.s, "sides": dict(self.robust.outliers)}
-        parts = dict(vars(self)) | {"robust": robust}
-        for name in ("robust", "change", "rescale"):
-            if not parts[name]:
-                del parts[name]  # so that digests from before these fields existed are the same now
-        return parts
-
-    @classmethod
-    def from_document(cls, parts: dict[str, Any]) -> Edits:
-        """Return the edits in a document."""
-        robust = parts.get("robust")
-        return cls(**parts | {"robust": robust and Robustness(robust["theta"], robust["s"], robust["sides"])})
-
-
-NO_EDITS = Edits()
-"""Edits that change nothing; an update that asks for a decay by 1 has the same."""
 
 
 def paired(keys: list[Key], values: Targets | list[Any], field: str) -> dict[Key, Any]:
@@ -195,36 +68,69 @@ def batch_of(X: Any, *columns: Any) -> Batch | None:
     return Batch(X, *columns) if n else None
 
 
+def memory_of(change: Change) -> int:
+    """Return the bytes that an update needs until it is answered: for its arrays and their copies for the log."""
+    edits = change.edits or NO_EDITS
+    n_keys = len(edits.relabel) + len(edits.reweight) + len((change.remove and change.remove.keys) or [])
+    add = change.add
+    n_rows, size = (0, 0) if add is None else (len(add.X), add.X.nbytes)
+    return COPIES * size + BYTES_A_KEY * (n_rows + n_keys)
+
+
+def digest_of(change: Change) -> bytes:
+    """Return the SHA-256 of an update's content, which does not depend on the format of the request."""
+    parts = {
+        "add": change.add and batch_document(change.add),
+        "remove": change.remove and vars(change.remove),
+        "edits": change.edits and _edits_document(change.edits),
+        **({} if change.on_repeat == "refuse" else {"on_repeat": change.on_repeat}),
+    }
+    return codec.digest(parts)
+
+
+def batch_document(batch: Batch) -> dict[str, Any]:
+    """Return a batch as numbers, lists and arrays."""
+    parts = dict(vars(batch))
+    del parts["targets"], parts["checked"]
+    if isinstance(batch.X, TableRows):
+        parts["rows"] = parts.pop("X").rows
+    if isinstance(batch.X, Codes):
+        parts |= {"X": np.asarray(batch.X), "table": batch.X.document()}
+    for name in ("times", "tags"):
+        if parts[name] is None:
+            del parts[name]  # so that digests from before these fields existed are the same now
+    return parts
+
+
+def _edits_document(edits: Edits) -> dict[str, Any]:
+    """Return edits as numbers, lists and dicts."""
+    robust = edits.robust and {"theta": edits.robust.theta, "s": edits.robust.s, "sides": dict(edits.robust.outliers)}
+    parts = dict(vars(edits)) | {"robust": robust}
+    for name in ("robust", "change", "rescale"):
+        if not parts[name]:
+            del parts[name]  # so that digests from before these fields existed are the same now
+    return parts
+
+
+def tagged(batch: Batch) -> dict[Key, tuple[str, ...]]:
+    """Return the tags by key, for examples that have tags; the examples must have keys."""
+    pairs = zip(batch.keys or [], batch.tags or [], strict=False)
+    return {key: tuple(tags) for key, tags in pairs if tags}
+
+
+def rows_of(batch: Batch, which: NDArray[np.bool_]) -> Batch | None:
+    """Return the examples that the mask ``which`` (n,) selects, None if it selects none; they must have keys."""
+    if not which.any():
+        return None
+    names = ("y", "weights", "times", "targets")
+    columns = {name: column[which] for name in names if (column := vars(batch)[name]) is not None}
+    keys = [key for key, stays in zip(batch.keys or [], which.tolist(), strict=True) if stays]
+    tags = batch.tags and [one for one, stays in zip(batch.tags, which.tolist(), strict=True) if stays]
+    return replace(batch, X=batch.X[which], keys=keys, tags=tags, checked=None, **columns)
+
+
 @dataclass(frozen=True)
-class Update:
-    """One update as a client requested it; without ``add``, ``remove`` and ``edits`` the update changes nothing."""
-
-    add: Batch | None = None
-    remove: Removal | None = None
-    edits: Edits | None = None
-    on_repeat: OnRepeat = "refuse"  #: what to do with added examples that have known keys
-
-    def memory(self) -> int:
-        """Return the bytes that the update needs until it is answered: for its arrays and their copies for the log."""
-        edits = self.edits or NO_EDITS
-        n_keys = len(edits.relabel) + len(edits.reweight) + len((self.remove and self.remove.keys) or [])
-        add = self.add
-        n_rows, size = (0, 0) if add is None else (len(add.X), add.X.nbytes)
-        return COPIES * size + BYTES_A_KEY * (n_rows + n_keys)
-
-    def digest(self) -> bytes:
-        """Return the SHA-256 of the update's content, which does not depend on the format of the request."""
-        parts = {
-            "add": self.add and self.add.document(),
-            "remove": self.remove and vars(self.remove),
-            "edits": self.edits and self.edits.document(),
-            **({} if self.on_repeat == "refuse" else {"on_repeat": self.on_repeat}),
-        }
-        return codec.digest(parts)
-
-
-@dataclass(frozen=True)
-class Command:
+class Command(Change):
     """One update as logged, with nothing left to decide: examples to add with their keys, keys to remove, and edits.
 
     ``next_key`` is the model's counter of generated keys after the command. ``arrived`` is a Unix time in seconds.
@@ -232,12 +138,11 @@ class Command:
     the keys of examples that are too old to be added. ``ignored`` has the keys of rows that had been added before.
     """
 
-    add: Batch | None
-    remove: list[Key]
+    remove: list[Key] = field(default_factory=list)
+    _: KW_ONLY
     arrived: float
     next_key: int
-    request: str | None
-    edits: Edits | None = None
+    request: str | None = None
     rules: int = RULES
     dropped: list[Key] = field(default_factory=list)
     ignored: list[Key] = field(default_factory=list)
@@ -245,7 +150,7 @@ class Command:
     @property
     def added(self) -> list[Key]:
         """The keys of the examples to add."""
-        return [] if self.add is None or self.add.keys is None else self.add.keys
+        return (self.add and self.add.keys) or []
 
     @property
     def plain(self) -> Command | None:
@@ -303,12 +208,12 @@ class Command:
         sides = edits.robust.outliers if edits.robust is not None else ()
         yield from ((key, ()) for key in (*self.added, *self.remove, *self.dropped, *self.ignored))
         yield from ((key, ()) for key in (*edits.relabel, *edits.reweight, *sides))
-        yield from () if self.add is None else self.add.tagged.items()
+        yield from () if self.add is None else tagged(self.add).items()
 
     def encode(self) -> bytes:
         """Encode the command for the log."""
-        parts = {"add": self.add and self.add.document(), "edits": self.edits and self.edits.document()}
-        return codec.encode(vars(self) | parts)
+        parts = {"add": self.add and batch_document(self.add), "edits": self.edits and _edits_document(self.edits)}
+        return codec.encode(dict(zip(_LOGGED, _logged(self), strict=True)) | parts)
 
     @classmethod
     def decode(cls, data: bytes) -> Command:
@@ -318,8 +223,14 @@ class Command:
     @classmethod
     def from_document(cls, document: dict[str, Any]) -> Command:
         """Return the command in a decoded record of the log."""
-        add, edits = document.pop("add"), document.pop("edits")
-        return cls(add=add and Batch.from_document(add), edits=edits and Edits.from_document(edits), **document)
+        if add := document["add"]:
+            table = add.pop("table", None)
+            document["add"] = Batch(**add if table is None else add | {"X": codes_from(add["X"], table)})
+        if edits := document["edits"]:
+            robust = edits.get("robust")
+            robust = robust and Robustness(robust["theta"], robust["s"], robust["sides"])
+            document["edits"] = Edits(**edits | {"robust": robust})
+        return cls(**document)
 
 
 @dataclass(frozen=True)
@@ -360,11 +271,8 @@ class Outcome:
         return to_json({"version": version, **reported, **vars(self.sizes), "durability": durability.value})
 
 
-def follow(estimator: LiveEstimator, add: Batch | None, remove: list[Any], edits: Edits | None) -> Outcome:
+def follow(estimator: LiveEstimator, change: Change) -> Outcome:
     """Update an estimator along the solution path; after SolverError the estimator is unchanged."""
-    given = {} if edits is None else {name: getattr(edits, name) for name in _VERBS}
-    if add is not None:
-        given |= {"add": add.checked or (add.X, add.y), "keys": add.keys, "sample_weight": add.weights}
-    report = estimator.update(remove=remove or None, **given)
+    report = estimator.learn(change)
     more = {"retrained": True} if report.retrained else {}
     return Outcome.of(report, **more, **{"abandoned": True} if report.abandoned else {})

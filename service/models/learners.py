@@ -8,13 +8,14 @@ from typing import Any
 import numpy as np
 
 from livesvm.service.models.arrays import Targets
-from livesvm.service.models.commands import DRIFT_ALARMS, Batch, Command, Edits, Outcome, Sizes, Update, follow
+from livesvm.service.models.commands import Command, Outcome, Sizes, follow, rows_of
 from livesvm.service.models.labels import check_among
 from livesvm.service.models.spec import ModelSpec
 from livesvm.service.models.tasks import LOSS_PARAMETERS, TASKS, Task
 from livesvm.solvers.errors import InvalidInput
 from livesvm.solvers.estimators.large_window import NO_WINDOW
 from livesvm.solvers.models.base import LiveEstimator
+from livesvm.solvers.models.change import DRIFT_ALARMS, Batch, Change, Edits
 from livesvm.solvers.sparse import SparseRows, like, stacked
 from livesvm.solvers.tables.columns import Codes, below
 
@@ -34,7 +35,7 @@ def task_of(spec: ModelSpec) -> Task:
     return TASKS[spec.task]
 
 
-def check_update(spec: ModelSpec, update: Update) -> None:
+def check_update(spec: ModelSpec, update: Change) -> None:
     """Raise InvalidInput if the model's task cannot apply an update."""
     task = TASKS[spec.task]
     if update.add is not None:
@@ -144,6 +145,6 @@ def learnt(estimator: LiveEstimator, window: Batch, size: int) -> Outcome:
     for start in range(0, len(window.X), size):
         there = np.zeros(len(window.X), dtype=bool)
         there[start : start + size] = True
-        outcome = follow(estimator, window.only(there), [], None)
+        outcome = follow(estimator, Change(rows_of(window, there)))
         events, seconds = events + outcome.events, seconds + outcome.seconds
     return replace(outcome, events=events, seconds=seconds)

@@ -9,8 +9,9 @@ from typing import Any
 import numpy as np
 
 from livesvm.service.errors import EmptyModel
+from livesvm.service.models.arrays import Key
 from livesvm.service.models.classifier import ServedClassifier
-from livesvm.service.models.commands import Batch, Command, Edits, Outcome, Sizes, follow
+from livesvm.service.models.commands import Outcome, Sizes, follow
 from livesvm.service.models.learners import new_estimator, restored_estimator
 from livesvm.service.models.state import ModelState
 from livesvm.service.store import codec
@@ -19,6 +20,7 @@ from livesvm.solvers.errors import InvalidInput
 from livesvm.solvers.estimators.large_window import LiveL2SVC
 from livesvm.solvers.models import feature_scale
 from livesvm.solvers.models.base import LiveEstimator
+from livesvm.solvers.models.change import Batch, Change, Edits
 from livesvm.solvers.models.changing import ChangingEstimator
 from livesvm.solvers.models.class_labels import check_kind
 from livesvm.solvers.sparse import same
@@ -97,7 +99,7 @@ def _brought(
         return own, Outcome.of(own.change(**{name: getattr(estimator, name) for name in asked})).sizes, count
     if not count:
         return estimator, None, 0
-    return estimator, follow(estimator, slid.add, slid.remove, slid.edits).sizes, count
+    return estimator, follow(estimator, slid).sizes, count
 
 
 def _has_only_slid(state: ModelState, estimator: LiveEstimator, found: dict[str, Any], asked: list[str]) -> bool:
@@ -139,14 +141,14 @@ def _with_solution(state: ModelState, found: LiveL2SVC, *, keeps_C: bool) -> tup
     return model, sum(key not in before for key in model.keys_)
 
 
-def _slid(before: LiveEstimator, now: LiveEstimator) -> tuple[Command, int]:
-    """Return a command that turns the window of ``before`` into that of ``now``, and how many examples it changes.
+def _slid(before: LiveEstimator, now: LiveEstimator) -> tuple[Change, int]:
+    """Return a change that turns the window of ``before`` into that of ``now``, and how many examples it changes.
 
-    A command adds new examples at the end of the window. So only the first examples of ``now`` can stay, as far as they
+    A change adds new examples at the end of the window. So only the first examples of ``now`` can stay, as far as they
     have the same features and order; all examples after the first new example must be added, even if their keys were in
     the window before.
     """
-    edits, come = Edits(), list[int]()
+    relabel, reweight, come = dict[Key, Any](), dict[Key, float](), list[int]()
     place_of, last = {key: place for place, key in enumerate(before.keys_)}, -1
     columns = [(m.window_features, m.window_y, m.window_sample_weight) for m in (before, now)]
     (old_X, old_y, old_weights), (X, y, weights) = columns
@@ -159,10 +161,10 @@ def _slid(before: LiveEstimator, now: LiveEstimator) -> tuple[Command, int]:
         last = was
         stay.add(key)
         if old_y[was] != y[place]:
-            edits.relabel[key] = y[place]
+            relabel[key] = y[place]
         if old_weights[was] != weights[place]:
-            edits.reweight[key] = float(weights[place])
+            reweight[key] = float(weights[place])
     leave, keys = [key for key in place_of if key not in stay], now.keys_
     add = Batch(X[np.array(come)], y[come], [keys[place] for place in come], weights[come]) if come else None
-    count = len({*leave, *edits.relabel, *edits.reweight}) + len(come)
-    return Command(add, leave, 0.0, 0, None, edits), count
+    count = len({*leave, *relabel, *reweight}) + len(come)
+    return Change(add, leave, Edits(relabel, reweight)), count

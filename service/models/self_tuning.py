@@ -11,9 +11,6 @@ from livesvm.solvers.analyses.tuning.automatic import LEAST, TunedParameters
 
 Document = dict[str, Any]
 
-TUNED = "tuned"
-"""Name of the change that is the model's own choice, a result of :func:`chosen`; no client can send it."""
-
 HIDDEN = ("columns", "target_unit")
 """Chosen parameters that are not shown with the choice."""
 

@@ -15,18 +15,7 @@ import numpy as np
 from livesvm.service.errors import NotSolved
 from livesvm.service.models.arrays import Key, Vector
 from livesvm.service.models.classifier import Served, ServedClassifier
-from livesvm.service.models.commands import (
-    CONVEX,
-    DRIFT_ALARMS,
-    NO_EDITS,
-    Batch,
-    Command,
-    Edits,
-    Outcome,
-    Sizes,
-    Update,
-    follow,
-)
+from livesvm.service.models.commands import CONVEX, Command, Outcome, Sizes, follow
 from livesvm.service.models.learners import (
     CHANGEABLE,
     KERNEL_PARAMETERS,
@@ -41,7 +30,7 @@ from livesvm.service.models.learners import (
 )
 from livesvm.service.models.proofs import proof_of
 from livesvm.service.models.published import Published
-from livesvm.service.models.self_tuning import TUNED, TuningSchedule, chosen
+from livesvm.service.models.self_tuning import TuningSchedule, chosen
 from livesvm.service.models.spec import ModelSpec
 from livesvm.service.models.table_rows import TableRows, check_form
 from livesvm.service.models.tasks import TASKS
@@ -60,6 +49,7 @@ from livesvm.solvers.kernels.nystroem import Nystroem
 from livesvm.solvers.models import feature_scale, scaling
 from livesvm.solvers.models.base import LiveEstimator
 from livesvm.solvers.models.calibration import Calibration
+from livesvm.solvers.models.change import DRIFT_ALARMS, NO_EDITS, TUNED, Batch, Change, Edits
 from livesvm.solvers.models.feature_scale import FeatureScale
 from livesvm.solvers.models.record import Record
 from livesvm.solvers.models.warnings import ModelWarning
@@ -168,7 +158,7 @@ class ModelState:
         if is_change:
             outcome = self._change(edits)
         elif command.add is not None or (self.is_fitted and (command.remove or edits != NO_EDITS)):
-            outcome = follow(self.estimator, command.add, command.remove, command.edits)
+            outcome = follow(self.estimator, command)
         elif edits.C is not None:
             self.estimator.C = edits.C
         self._done(command, outcome)
@@ -255,7 +245,7 @@ class ModelState:
         more |= {"warnings": self.warnings} if self.warnings else {}
         return replace(outcome, more=outcome.more | more) if more else outcome
 
-    def plan(self, update: Update, limits: WindowLimits, most_classes: int, now: float, request: str | None) -> Command:
+    def plan(self, update: Change, limits: WindowLimits, most_classes: int, now: float, request: str | None) -> Command:
         """Return the command that applies an update to this model, without changing the model.
 
         Parameters
@@ -342,8 +332,7 @@ class ModelState:
         add, edits = command.add, command.edits or NO_EDITS
         C = None if command.edits is None else edits.new_C
         if add is not None and not edits.relabel and not isinstance(self.estimator, LiveL2SVC):
-            checked = self.estimator.checked(add.X, add.y, add.targets, add.weights, edits.reweight, C)
-            return replace(command, add=replace(add, checked=checked))
+            return replace(command, add=replace(add, checked=self.estimator.checked(command)))
         X, weights = (None, None) if add is None else (add.X, add.weights)
         if not (add is None and C is None and not edits.reweight):
             self.estimator.check_scale(X, weights, reweight=edits.reweight, C=C)
@@ -356,7 +345,7 @@ class ModelState:
         """
         outcome, scored, record = Outcome(self.sizes), self._scored(commands), self._record_with(commands)
         if net.add is not None or net.remove:
-            outcome = follow(self.estimator, net.add, net.remove, None)
+            outcome = follow(self.estimator, net)
         self.estimator._record = record
         for command in commands:
             self._done(command, outcome)
@@ -410,7 +399,7 @@ class ModelState:
         outcome = learnt(estimator, window, PART if is_many else len(window.X))
         robust = edits.robust or self._robust(edits)
         if robust is not None:
-            outcome = follow(estimator, None, [], Edits(robust=robust).only(window.keys or []))
+            outcome = follow(estimator, Change(edits=Edits(robust=robust).only(window.keys or [])))
         if first:
             on_scale: dict[str, Any] = {} if scale is None else {**scale.to_arrays(), "X": np.asarray(came)}
             arrays = estimator.to_arrays() | on_scale
@@ -483,14 +472,14 @@ class ModelState:
         kept = {key: side for key, side in robust.outliers.items() if key not in edits.relabel}
         return replace(robust, outliers=kept)
 
-    def _settled(self, update: Update, edits: Edits) -> Update:
+    def _settled(self, update: Change, edits: Edits) -> Change:
         """Put theta = 1 and the present s into an update to convex losses; raises InvalidInput if losses are convex."""
         if edits.robust != CONVEX:
             return update
         now = self.estimator.robustness() if self.is_fitted else None
         robust = None if now is None else Robustness(1.0, now.s)
         settled = replace(update, edits=replace(edits, robust=robust))
-        if settled == Update(edits=NO_EDITS):
+        if settled == Change(edits=NO_EDITS):
             raise InvalidInput("the model is not robust: its losses are convex already", field="robust")
         return settled
 
@@ -572,7 +561,7 @@ class ModelState:
         afresh = self._holds_of_others(keys) or self.tuning.last is not None
         if not keys and not afresh:
             return None
-        command = Command(None, keys, time.time(), self.window.next_key, None)
+        command = Command(remove=keys, arrived=time.time(), next_key=self.window.next_key)
         if afresh:
             return self._tune_afresh(self._learn_again(command))
         try:
@@ -598,7 +587,7 @@ class ModelState:
         training, is_to_go = self.trained_on, self.is_retrained_without(keys, is_trained_on=is_trained_on)
         if not keys and not is_to_go:
             return None
-        outcome = self.apply(Command(None, keys, time.time(), self.window.next_key, None))
+        outcome = self.apply(Command(remove=keys, arrived=time.time(), next_key=self.window.next_key))
         if training is not None and is_to_go:
             model.forget_training()
             self.sizes = Sizes(outcome.sizes.n_examples)
@@ -692,7 +681,7 @@ class ModelState:
         watched = None if self.watch is None else self.watch.report()
         return ModelCopy(self.spec, self.version, self.cache_mb, self.changed, arrays, window, self.sizes, watched)
 
-    def _check_labels(self, update: Update, most: int) -> None:
+    def _check_labels(self, update: Change, most: int) -> None:
         """Raise InvalidInput if an update's labels are not of the known kind, or lead to more than ``most`` classes.
 
         For a regression, corrected targets must be on the scale of the targets.

@@ -9,13 +9,15 @@ from heapq import merge
 from itertools import filterfalse, islice
 from operator import itemgetter
 from sys import getsizeof
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from livesvm.service.models.arrays import MAX_KEY, Key, Rows, Vector
-from livesvm.service.models.commands import BYTES_A_KEY, COPIES, Batch, Command, Edits, Removal, Update
+from livesvm.service.models.commands import BYTES_A_KEY, COPIES, Command, Removal, rows_of, tagged
 from livesvm.solvers.errors import InvalidInput, UnknownKey
+from livesvm.solvers.models.change import Batch, Change, Edits
 from livesvm.solvers.models.repeats import Admitted, admitted
 from livesvm.solvers.sparse import SparseRows, like
 
@@ -66,7 +68,7 @@ class Window:
         """Return a copy that shares no table with this window."""
         return replace(self, arrivals=dict(self.arrivals), tags=dict(self.tags), left=dict(self.left))
 
-    def plan(self, update: Update, limits: WindowLimits, now: float, request: str | None) -> Command:
+    def plan(self, update: Change, limits: WindowLimits, now: float, request: str | None) -> Command:
         """Decide which examples an update adds, removes and changes, without changing the window.
 
         Removals are applied first, so an update can add a removed key again. Any other added key that is already known
@@ -85,13 +87,14 @@ class Window:
         now = max(now, self.latest)
         add, next_key = (None, self.next_key) if update.add is None else self._named(update.add, limits)
         if update.edits is not None and update.edits.of_parameters:  # the oldest leave with the next update
-            return Command(None, [], now, self.next_key, request, update.edits)
+            return Command(edits=update.edits, arrived=now, next_key=self.next_key, request=request)
         named = None if update.add is None else update.add.keys
         came = Admitted() if named is None else self._admitted(named, update)
         if came.rows is not None and add is not None:
-            add = add.only(np.isin(np.arange(len(add.X)), came.rows))
+            add = rows_of(add, np.isin(np.arange(len(add.X)), came.rows))
             if add is None:
-                return Command(None, [], now, self.next_key, request, ignored=list(came.ignored))
+                ignored = list(came.ignored)
+                return Command(arrived=now, next_key=self.next_key, request=request, ignored=ignored)
         if add is not None and limits.max_examples is not None and len(add.X) > limits.max_examples:
             raise InvalidInput(f"has {len(add.X)} rows, the window holds {limits.max_examples}", field="X")
         leaving = [] if update.remove is None else self._leaving(update.remove)
@@ -104,8 +107,9 @@ class Window:
         dropped: list[Key] = []
         if add is not None and not stays.all():
             dropped = [key for key, stay in zip(add.keys or [], stays.tolist(), strict=True) if not stay]
-            add = add.only(stays)
-        return Command(add, remove, now, next_key, request, edits, dropped=dropped, ignored=list(came.ignored))
+            add = rows_of(add, stays)
+        decided: dict[str, Any] = {"arrived": now, "next_key": next_key, "request": request}
+        return Command(add, remove, edits, **decided, dropped=dropped, ignored=list(came.ignored))
 
     def apply(self, command: Command, n_remembered: int) -> None:
         """Apply a command to the keys; remember at most ``n_remembered`` keys of examples that have left the window."""
@@ -130,7 +134,7 @@ class Window:
         self.is_numbered |= is_given and not {*map(type, added)} <= {str}
         self.next_key = command.next_key
         if command.add is not None:
-            self.tags |= command.add.tagged if command.add.tags else {}
+            self.tags |= tagged(command.add) if command.add.tags else {}
             self.n_features = command.add.X.shape[1]
             self.is_sparse = isinstance(command.add.X, SparseRows)
 
@@ -189,7 +193,7 @@ class Window:
             raise InvalidInput("is sparse, but this window began with dense rows; send them dense", field="X")
         return like(X, is_sparse)
 
-    def _admitted(self, keys: list[Key], update: Update) -> Admitted:
+    def _admitted(self, keys: list[Key], update: Change) -> Admitted:
         """Return which rows, given by their keys, an update adds; raises DuplicateKey."""
         removed = set((update.remove and update.remove.keys) or ())
         return admitted(keys, update.on_repeat, self.arrivals, removed, self.left)

@@ -15,6 +15,7 @@ from livesvm.solvers import validation
 from livesvm.solvers.errors import InvalidInput
 from livesvm.solvers.estimators.paths import WithPaths
 from livesvm.solvers.models.base import KERNEL_PARAMETERS, keep
+from livesvm.solvers.models.change import Change
 from livesvm.solvers.models.changing import ChangingEstimator
 from livesvm.solvers.models.class_labels import (
     column_of,
@@ -31,7 +32,6 @@ from livesvm.solvers.models.record import Record
 from livesvm.solvers.models.repeats import OnRepeat
 from livesvm.solvers.models.report import UpdateReport
 from livesvm.solvers.models.window import Window
-from livesvm.solvers.models.window_edits import Edited, Edits
 from livesvm.solvers.problem.piecewise_linear import Losses, hinge
 from livesvm.solvers.robust.ramp_losses import LABELS, CutoffRule
 from livesvm.solvers.runtime.docstrings import taking_rows
@@ -302,12 +302,12 @@ class LiveSVC(WithPaths):
         """Labels of the window, (n,), oldest first."""
         return self.classes_[self._places_of(self._learnt.y)]
 
-    def _make_ready(self, add: tuple[Any, ArrayLike | None] | None, edits: Edits) -> None:
+    def _make_ready(self, change: Change) -> None:
         if "_window" not in vars(self):  # of a first update the classes are known before there is a window
             return
-        given: list[Any] = [add[1]] if isinstance(add, tuple | list) and len(add) == 2 else []
-        if edits.relabel:
-            given.append(list(edits.relabel.values()))
+        given: list[Any] = [] if change.add is None else [change.add.y]
+        if change.edits is not None and change.edits.relabel:
+            given.append(list(change.edits.relabel.values()))
         self._meet(given)
 
     def _meet(self, given: list[Any]) -> None:
@@ -397,9 +397,9 @@ class LiveSVC(WithPaths):
     def _shares_costs(self) -> bool:  # type: ignore[override]
         return isinstance(self.class_weight, str) and self.class_weight == "balanced"
 
-    def _weigh(self, window: Any, leaving: list[Key], new: tuple[Floats, Floats], changed: Edited) -> bool:
-        stay, _ = window.examples_except([*leaving, *changed.keys])
-        return self._balance(np.concatenate([stay, new[0], changed.y]))
+    def _weigh(self, window: Any, change: ExampleUpdate) -> bool:
+        stay, _ = window.examples_except([*change.leaving, *change.changing])
+        return self._balance(np.concatenate([stay, change.y, change.new_y]))
 
     def _kinds(self, window: Any) -> Ints:
         return np.asarray(window.y, np.int64)

@@ -20,6 +20,7 @@ from livesvm.solvers.frank_wolfe.problem import check_finite
 from livesvm.solvers.frank_wolfe.solution import Look, Options, Variant
 from livesvm.solvers.kernels.kernel import Kernel
 from livesvm.solvers.models.base import LiveEstimator, all_or_nothing, keep
+from livesvm.solvers.models.change import NO_EDITS, Change, Edits, batch_from_pair, without_repeats
 from livesvm.solvers.models.class_labels import (
     are_among,
     are_equal,
@@ -31,7 +32,7 @@ from livesvm.solvers.models.class_labels import (
 )
 from livesvm.solvers.models.large_predictor import Trained
 from livesvm.solvers.models.pairs_predictor import summary, winners
-from livesvm.solvers.models.repeats import Asked, OnRepeat, settled
+from livesvm.solvers.models.repeats import OnRepeat
 from livesvm.solvers.models.report import UpdateReport
 from livesvm.solvers.models.sliding_window import SlidingWindow, next_start, proofs, signed_coefficients
 from livesvm.solvers.robust.settings import Robustness
@@ -123,30 +124,38 @@ class LiveL2SVC(LiveEstimator):
         on_repeat: OnRepeat = "refuse",
     ) -> UpdateReport:
         """Change the window, or after an error nothing; for parameters and errors see ``IncrementalSVC``."""
+        edits = Edits(
+            validation.mapping(relabel, "relabel"),
+            validation.mapping(reweight, "reweight"),
+            validation.positive(decay, "decay"),
+            C,
+            robust,
+        )
+        change = Change(batch_from_pair(add, keys, sample_weight), remove, edits, on_repeat)
+        change, ignored = without_repeats(change, self._examples_here.slots)
+        return self.learn(change)._replace(ignored=ignored)
+
+    def learn(self, change: Change) -> UpdateReport:
+        """Change the window, or after an error nothing; for parameters and errors see ``IncrementalSVC``."""
         began, w = time.perf_counter(), self._examples_here
-        asked = settled(Asked(add, keys, sample_weight, remove), on_repeat, w.slots)
-        add, keys, sample_weight, remove, ignored = asked
-        if asked.is_repeat:
-            relabel = reweight = C = robust = None
-            decay = 1.0
-        if robust is not None:
+        add, edits = change.add, change.edits or NO_EDITS
+        relabelled, reweighted, decay, C = edits.relabel, edits.reweight, edits.decay, edits.C
+        if edits.robust is not None:
             raise InvalidInput("models of this kind have no robust losses", field="robust")
-        relabelled, reweighted = validation.mapping(relabel, "relabel"), validation.mapping(reweight, "reweight")
-        decay = validation.positive(decay, "decay")
-        if add is not None and validation.is_empty(add[0]) and (add[1] is None or validation.is_empty(add[1])):
-            add = None
+        if add is not None and validation.is_empty(add.X) and (add.y is None or validation.is_empty(add.y)):
+            add = batch_from_pair(None, add.keys, add.weights)
         if add is not None and self.columns is not None:
             raise InvalidInput(NO_WINDOW, field="rows")
-        rows = np.empty((0, w.X.shape[1])) if add is None else validation.examples(add[0])
+        rows = np.empty((0, w.X.shape[1])) if add is None else validation.examples(add.X)
         if w.X.size:
             validation.check_width(rows.shape[1], w.X.shape[1], "X")
-        weights = validation.sample_weights(sample_weight, rows.shape[0])
-        leaving = validation.known_keys(() if remove is None else remove, w.slots)
-        names = w.unused_keys(rows.shape[0]) if keys is None else keys
-        adding = validation.new_keys(names, rows.shape[0], w.slots, set(leaving))
+        weights = validation.sample_weights(None if add is None else add.weights, rows.shape[0])
+        leaving = validation.known_keys(() if change.remove is None else change.remove, w.slots)
+        keys = w.unused_keys(rows.shape[0]) if add is None or add.keys is None else add.keys
+        adding = validation.new_keys(keys, rows.shape[0], w.slots, set(leaving))
         new_weights = validation.sample_weights(list(reweighted.values()), len(reweighted), "reweight")
         validation.known_keys([*relabelled, *reweighted], w.slots)
-        known, y = self._with_labels(self._labels, None if add is None else add[1], rows.shape[0], "y")
+        known, y = self._with_labels(self._labels, None if add is None else add.y, rows.shape[0], "y")
         known, new_y = self._with_labels(known, list(relabelled.values()) or None, len(relabelled), "relabel")
         after: dict[str, Any] = {"_labels": known}
         if C is not None:
@@ -168,8 +177,7 @@ class LiveL2SVC(LiveEstimator):
         changed = n if decay != 1.0 else len(relabelled.keys() | reweighted.keys())
         support, gap = (0, np.nan) if trained is None else (len(trained.coefficients.T), trained.relative_gap)
         took = time.perf_counter() - began
-        report = UpdateReport(tuple(adding), tuple(leaving), changed, 0, took, n, support, 0, 0.0, gap)
-        return report._replace(ignored=ignored)
+        return UpdateReport(tuple(adding), tuple(leaving), changed, 0, took, n, support, 0, 0.0, gap)
 
     def _with_labels(
         self, known: NDArray[Any], y: ArrayLike | None, m: int, field: str

@@ -21,7 +21,6 @@ from livesvm.solvers.models.path_problem import ExampleUpdate
 from livesvm.solvers.models.report import UpdateReport
 from livesvm.solvers.models.warnings import ModelWarning
 from livesvm.solvers.models.window import Window
-from livesvm.solvers.models.window_edits import Edited
 from livesvm.solvers.problem.piecewise_linear import Losses
 from livesvm.solvers.pu.held_out import STEPS, Folds, zero_one_risk
 from livesvm.solvers.pu.prior import PriorEstimate, check_enough, estimate_prior, is_open, numbered
@@ -289,16 +288,16 @@ class LivePUClassifier(WithThresholds, ChangingEstimator):
         mass = vars(self).get("class_mass_")
         return cost if mass is None else cost / min((m for m in mass[:2].tolist() if m > 0), default=1.0)
 
-    def _weigh(self, window: Window, leaving: list[Key], new: tuple[Floats, Floats], changed: Edited) -> bool:
+    def _weigh(self, window: Window, change: ExampleUpdate) -> bool:
         before: Floats | None = getattr(self, "class_mass_", None)
-        gone = window.targets_of(leaving)
-        if before is not None and not changed.keys and masses(gone[:2]).tolist() == masses(new).tolist():
+        new, gone = (change.y, change.weights), window.targets_of(change.leaving)
+        if before is not None and not change.changing and masses(gone[:2]).tolist() == masses(new).tolist():
             return False
-        stay = window.examples_except([*leaving, *changed.keys])
-        self.class_mass_ = masses(stay, (changed.y, changed.weights), new)
+        stay = window.examples_except([*change.leaving, *change.changing])
+        self.class_mass_ = masses(stay, (change.new_y, change.new_weights), new)
         if before is None:
             return False
-        if self._begun and before[:2].all() and (stay[0].size or changed.y.size or new[0].size):
+        if self._begun and before[:2].all() and (stay[0].size or change.new_y.size or change.y.size):
             check_both_kinds(*self.class_mass_[:2])
         return bool(before.tolist() != self.class_mass_.tolist())
 
@@ -325,7 +324,7 @@ class LivePUClassifier(WithThresholds, ChangingEstimator):
     def _outgrew_landmarks(self) -> bool:
         return self._begun and super()._outgrew_landmarks()
 
-    def _make_ready(self, add: object, edits: object) -> None:
+    def _make_ready(self, change: object) -> None:
         if hasattr(self, "_window"):
             self._bring_up()
 

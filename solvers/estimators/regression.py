@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import Any
@@ -16,18 +16,17 @@ from livesvm.solvers.errors import InvalidInput
 from livesvm.solvers.estimators.paths import WithPaths
 from livesvm.solvers.models import target_scale
 from livesvm.solvers.models.base import keep
+from livesvm.solvers.models.change import Change
 from livesvm.solvers.models.path_problem import ExampleUpdate
 from livesvm.solvers.models.predictor import Predictor
 from livesvm.solvers.models.record import Record
 from livesvm.solvers.models.report import UpdateReport
 from livesvm.solvers.models.target_scale import OffScale
-from livesvm.solvers.models.window_edits import NO_EDITS, Edits
 from livesvm.solvers.problem.piecewise_linear import Losses, epsilon_insensitive, pinball
 from livesvm.solvers.robust.ramp_losses import RESIDUALS, CutoffRule
 from livesvm.solvers.runtime.docstrings import taking_rows
 from livesvm.solvers.runtime.progress import Progress
 from livesvm.solvers.runtime.types import Floats
-from livesvm.solvers.validation import Key
 
 MOST = 1e300  #: of a prediction in the record, in units of y
 
@@ -188,27 +187,22 @@ class LiveSVR(WithPaths):
         """Whether a target outside the scale ends its use; never with robust losses, as their cutoffs use the scale."""
         return self.target_scale == "auto" and self.robust_ is None
 
-    def _learn(
-        self,
-        add: Any,
-        sample_weight: ArrayLike | None,
-        keys: Iterable[Key] | None,
-        remove: Iterable[Key],
-        edits: Edits = NO_EDITS,
-    ) -> UpdateReport:
-        kind, chosen = self.target_scale_, self.chosen_
+    def _learn(self, asked: Change, *, every_example: bool = False) -> UpdateReport:
+        kind, chosen, add = self.target_scale_, self.chosen_, asked.add
         if kind == "none":
-            return super()._learn(add, sample_weight, keys, remove, edits)
-        keys = list(keys) if isinstance(keys, Iterator) else keys  # they may be read twice
-        remove = list(remove) if isinstance(remove, Iterator) else remove
+            return super()._learn(asked, every_example=every_example)
+        if add is not None and isinstance(add.keys, Iterator):  # they may be read twice
+            asked = replace(asked, add=replace(add, keys=list(add.keys)))
+        if isinstance(asked.remove, Iterator):
+            asked = replace(asked, remove=list(asked.remove))
         try:
-            return super()._learn(add, sample_weight, keys, remove, edits)
+            return super()._learn(asked, every_example=every_example)
         except OffScale:
             if not self._may_end_scale:
                 raise
         self.chosen_, self._foretold_on = self._without_scale, kind
         try:
-            return super()._learn(add, sample_weight, keys, remove, edits._replace(every_example=True))
+            return super()._learn(asked, every_example=True)
         except BaseException:
             self.chosen_ = chosen
             raise

@@ -74,7 +74,7 @@ class Progress(Scalars):
 
 
 @by_reference
-class Batch(NamedTuple):
+class ClassBatch(NamedTuple):
     """New and leaving examples of all classes, by number and sorted by class, with the kernel rows of the new ones."""
 
     come: Ints
@@ -119,14 +119,14 @@ class Work(NamedTuple):
 
 VACANT, VACANT_BEFORE = 2, 3  #: rows of ``Work.moving``
 
-NO_BATCH = Batch(
+NO_BATCH = ClassBatch(
     np.empty(0, np.int64), np.empty(0), np.zeros(1, np.int64), np.empty(0, np.int64), np.zeros(1, np.int64),
     np.empty(0), np.empty(0, np.int64), np.empty((0, 0)),
 )  # fmt: skip
 
 
 @compiled
-def open_pair(w: Walk, s: Work, batch: Batch) -> bool:
+def open_pair(w: Walk, s: Work, batch: ClassBatch) -> bool:
     """Find the slots of the examples that leave a pair of classes; give its new examples slots, losses and kernel rows.
 
     Returns False, and changes nothing, if there is no space for the new examples, or too many are added or removed.
@@ -271,7 +271,7 @@ def place(e: Examples, slots: Ints) -> None:
 
 
 @compiled
-def close_edit(w: Walk, s: Work, batch: Batch) -> None:
+def close_edit(w: Walk, s: Work, batch: ClassBatch) -> None:
     """Remove the leaving examples, and register the slots of a pair's new examples by number."""
     now = s.now[0]
     leave = s.leave[: now.n_leave]

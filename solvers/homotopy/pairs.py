@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from livesvm.solvers.homotopy.batch_update import bring_back, work_from_nothing
-from livesvm.solvers.homotopy.edit import VACANT, VACANT_BEFORE, Batch, Progress
+from livesvm.solvers.homotopy.edit import VACANT, VACANT_BEFORE, ClassBatch, Progress
 from livesvm.solvers.homotopy.refresh import mean_diagonal
 from livesvm.solvers.homotopy.run import NO_CHANGES, Solve, Trace, follow, walk_on, workspace_of
 from livesvm.solvers.homotopy.solve import solve_each
@@ -114,7 +114,7 @@ class PairInMemory:
         slot[numbers[gone].astype(np.int64)] = -1
         slot[numbers[here].astype(np.int64)] = here
 
-    def go_on(self, exit_: int, batch: Batch, kind: Any) -> tuple[Trace, int | None]:
+    def go_on(self, exit_: int, batch: ClassBatch, kind: Any) -> tuple[Trace, int | None]:
         """Finish a solve that stopped at ``exit_``; return its trace, and the number of bound support vectors or None.
 
         Raises
@@ -135,7 +135,7 @@ class PairInMemory:
 
 
 def call_each(
-    pairs: list[PairInMemory], batch: Batch, kind: Any, voters: list[PairInMemory], foretold: Ints
+    pairs: list[PairInMemory], batch: ClassBatch, kind: Any, voters: list[PairInMemory], foretold: Ints
 ) -> tuple[list[list[int]], Trace]:
     """Solve ``pairs`` in one compiled call; all pairs have records of the same types, filled from the pairs' states.
 

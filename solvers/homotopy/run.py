@@ -23,7 +23,7 @@ from livesvm.solvers.active_set.exits import Exit
 from livesvm.solvers.active_set.ratio_test import find_likely
 from livesvm.solvers.errors import NotOptimal, NotPositiveSemidefinite, TooCostly
 from livesvm.solvers.homotopy import tolerances
-from livesvm.solvers.homotopy.edit import NO_BATCH, Batch, Before, Progress, Work
+from livesvm.solvers.homotopy.edit import NO_BATCH, Before, ClassBatch, Progress, Work
 from livesvm.solvers.homotopy.finalize import rounding_left
 from livesvm.solvers.homotopy.optimality import Audit, Scales, audited, scales
 from livesvm.solvers.homotopy.refresh import (
@@ -153,7 +153,9 @@ class Solve:
         buffers.come[: come.size], buffers.leave[: leave.size], buffers.changed[: changed.size] = come, leave, changed
         self.stage, self.n_before, self.losses = Stage.EDIT, n_before, losses if changed.size else NO_CHANGES
 
-    def go_on(self, now: One[Progress], exit_: int, batch: tuple[Batch, Any], numbered: tuple[Ints, Floats]) -> None:
+    def go_on(
+        self, now: One[Progress], exit_: int, batch: tuple[ClassBatch, Any], numbered: tuple[Ints, Floats]
+    ) -> None:
         """Take over a pair's solve that stopped at ``exit_`` in compiled code; ``batch`` is the batch and its kind."""
         self.now, self.exit_, self.numbered = now, exit_, numbered
         self.batch, self.kind = batch

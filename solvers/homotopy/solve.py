@@ -28,7 +28,7 @@ from enum import IntEnum
 from livesvm.solvers.active_set.exits import Exit
 from livesvm.solvers.active_set.shrinking import follow_path
 from livesvm.solvers.active_set.workspace import Walk
-from livesvm.solvers.homotopy.edit import Batch, Progress, Work, close_edit, keep_places, make_edit, open_pair
+from livesvm.solvers.homotopy.edit import ClassBatch, Progress, Work, close_edit, keep_places, make_edit, open_pair
 from livesvm.solvers.homotopy.finalize import compute_all, compute_free, put_on_ends, refresh_close, rounding_left
 from livesvm.solvers.homotopy.motion import SLOTS, set_bound_rate, set_motion
 from livesvm.solvers.homotopy.optimality import audit_of, is_optimal, units_of, units_of_motion
@@ -55,7 +55,7 @@ class Stage(IntEnum):
 
 
 @compiled_once
-def solve(w: Walk, s: Work, batch: Batch) -> int:
+def solve(w: Walk, s: Work, batch: ClassBatch) -> int:
     """Make the edit, set the motion that the change requires, follow the path, and judge its end; return an ``Exit``.
 
     DONE: the state is at the optimum. INEXACT: the path has ended or was given up, and the state is not accurate
@@ -96,7 +96,7 @@ def solve(w: Walk, s: Work, batch: Batch) -> int:
 def solve_each(
     w: Walk,
     s: Work,
-    batch: Batch,
+    batch: ClassBatch,
     places: Ints,
     found: Ints,
     sums: One[Progress],
@@ -133,7 +133,7 @@ def solve_each(
 
 
 @compiled
-def foretell(w: Walk, s: Work, batch: Batch, voters: Ints, winners: Ints, foretold: Ints) -> None:
+def foretell(w: Walk, s: Work, batch: ClassBatch, voters: Ints, winners: Ints, foretold: Ints) -> None:
     """Fill ``foretold`` with the predicted class of each row of ``batch``: the first of those that win most pairs.
 
     ``voters`` (n_pairs, 2) are addresses of the records of all pairs, in order; ``winners`` is a work array. A class

@@ -13,7 +13,7 @@ from dataclasses import replace
 from functools import partial
 from operator import attrgetter
 from types import MappingProxyType
-from typing import Any, NamedTuple, Self
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -27,17 +27,25 @@ from livesvm.solvers.kernels.gram import Gram
 from livesvm.solvers.kernels.kernel import Kernel
 from livesvm.solvers.kernels.nystroem import Nystroem, ProjectedKernel
 from livesvm.solvers.models import feature_scale, scaling
+from livesvm.solvers.models.change import (
+    NO_EDITS,
+    Batch,
+    Change,
+    Edits,
+    batch_from_pair,
+    edited,
+    without_repeats,
+)
 from livesvm.solvers.models.feature_scale import FeatureScale
 from livesvm.solvers.models.fitted import Fitted
 from livesvm.solvers.models.path_problem import ExampleUpdate, PathProblem
 from livesvm.solvers.models.record import Record
-from livesvm.solvers.models.repeats import Asked, OnRepeat, settled
+from livesvm.solvers.models.repeats import OnRepeat
 from livesvm.solvers.models.report import UpdateReport
 from livesvm.solvers.models.scaling import center_of
 from livesvm.solvers.models.warnings import ModelWarning
 from livesvm.solvers.models.window import Window
-from livesvm.solvers.models.window_edits import NO_EDITS, NO_EXAMPLES, Edited, Edits, edited
-from livesvm.solvers.problem.piecewise_linear import NO_LOSSES, Losses
+from livesvm.solvers.problem.piecewise_linear import Losses
 from livesvm.solvers.robust.local_optimality import LocalOptimality
 from livesvm.solvers.robust.ramp_losses import CutoffRule, Sides, conditional
 from livesvm.solvers.robust.settings import Robustness, Terms
@@ -54,16 +62,6 @@ KERNEL_PARAMETERS = ("kernel", "gamma", "degree", "coef0", "fit_intercept", "sca
 
 N_FREE = attrgetter("n_free")
 MANY, AT_FIRST = 2000, 300  #: with so many first examples an open number of components begins with this one
-
-
-class Checked(NamedTuple):
-    """New examples that ``checked`` has checked; ``update`` accepts such a tuple in place of the pair (X, y)."""
-
-    came: Features  #: (m, d) features as given
-    X: Features  #: (m, d) features as in the window
-    y: Floats  #: (m,) targets
-    weights: Floats  #: (m,)
-    size: float  #: largest k(x, x)
 
 
 class LiveEstimator(Fitted):
@@ -203,11 +201,10 @@ class LiveEstimator(Fitted):
         """Return the sum that the coefficients must have, per unit of weight in the window."""
         return 0.0
 
-    def _weigh(self, window: Window, leaving: list[Key], new: tuple[Floats, Floats], changed: Edited) -> bool:
+    def _weigh(self, window: Window, change: ExampleUpdate) -> bool:
         """Prepare the losses for the window after an update; return whether the losses of all examples change.
 
-        ``new`` holds the targets and weights of new examples; ``changed`` holds the changed targets and weights of
-        examples that stay. Only models in which an example's loss depends on the rest of the window define this method.
+        Only models in which an example's loss depends on the rest of the window define this method.
         """
         raise AssertionError("a live estimator whose examples share their costs weighs them")
 
@@ -263,7 +260,7 @@ class LiveEstimator(Fitted):
         try:
             self._forget()
             self._record = None
-            self._learn((X, y), sample_weight, keys, ())
+            self._learn(Change(Batch(X, y, keys, sample_weight)))
             if not self._window.weights.any():
                 reason = "all weights are zero. Invalid input - all samples have zero or negative weights."
                 raise InvalidInput(reason, field="sample_weight")
@@ -352,31 +349,49 @@ class LiveEstimator(Fitted):
         edits = Edits(relabel, reweight, decay, C, robust)
         if add is None and remove is None and edits == NO_EDITS and not hasattr(self, "_window"):
             raise InvalidInput("there is nothing to add, to remove or to change")
-        asked = Asked(add, keys, sample_weight, remove)
+        change, ignored = Change(batch_from_pair(add, keys, sample_weight), remove, edits, on_repeat), tuple[Key, ...]()
         if on_repeat != "refuse":
             here = self._window.keys if hasattr(self, "_window") else {}
-            asked = settled(asked, on_repeat, here, is_gram=self.kernel == "precomputed")
-            edits = NO_EDITS if asked.is_repeat else edits
-        leaving = () if asked.remove is None else asked.remove
-        report = self._learn(asked.add, asked.sample_weight, asked.keys, leaving, edits)
+            change, ignored = without_repeats(change, here, is_gram=self.kernel == "precomputed")
+        report = self._learn(change)
         self._consider(report)
-        return report._replace(ignored=asked.ignored)
+        return report._replace(ignored=ignored)
 
-    def _learn(
-        self,
-        add: Any,
-        sample_weight: ArrayLike | None,
-        keys: Iterable[Key] | None,
-        remove: Iterable[Key],
-        edits: Edits = NO_EDITS,
-    ) -> UpdateReport:
-        """Change the window and everything derived from it; after any failure everything is as it was."""
+    def learn(self, change: Change) -> UpdateReport:
+        """Apply one update along one path, all or nothing, as ``update`` does after its first checks.
+
+        Parameters
+        ----------
+        change : Change
+            The update, without repeated keys; examples that are ``checked`` are not checked again.
+
+        Returns
+        -------
+        UpdateReport
+            What the update did.
+
+        Raises
+        ------
+        InvalidInput, DuplicateKey, UnknownKey
+            See the message; nothing was changed.
+        NotPositiveSemidefinite, NotOptimal, MemoryLimit
+            The path could not be followed; the model is as it was.
+        """
+        report = self._learn(change)
+        self._consider(report)
+        return report
+
+    def _learn(self, asked: Change, *, every_example: bool = False) -> UpdateReport:
+        """Change the window and everything derived from it; after any failure everything is as it was.
+
+        With ``every_example`` all examples get other losses, as a parameter of the losses has changed.
+        """
         started, before, window = time.perf_counter(), vars(self).copy(), vars(self).get("_window")
         if window is not None:
-            add = add if add is None or isinstance(add, Checked) else self._unless_empty(add)
-            if add is None and edits == NO_EDITS and validation.is_empty(remove) and not self._reset_parameters():
-                validation.sample_weights(sample_weight, 0)
-                validation.new_keys(() if keys is None else keys, 0, {}, ())
+            if asked.add is not None and asked.add.checked is None:
+                asked = self._unless_empty(asked, asked.add)
+            is_empty = asked.add is None and (asked.remove is None or validation.is_empty(asked.remove))
+            if is_empty and asked.edits in (None, NO_EDITS) and not (every_example or self._reset_parameters()):
                 gap = window.relative_gap if window.keys else 0.0
                 return self._report(Trace(relative_gap=gap), (), (), 0, time.perf_counter() - started)
             window.begin()
@@ -384,13 +399,13 @@ class LiveEstimator(Fitted):
         try:
             if is_judged and (self._record is None or self._record.window is None):
                 self._begin_record()
-            change, trace = self._change(add, sample_weight, keys, remove, edits)
+            change, trace = self._change(asked, every_example=every_example)
             seconds = time.perf_counter() - started
             report = self._report(trace, change.adding, change.leaving, len(change.changing), seconds)
             self._note(report, change if is_judged else None)
             if isinstance(self.feature_scale_, Nystroem) and self._outgrew_landmarks():
                 report = self._with_more_landmarks(report)
-            if self._record is not None and (edits.relabel or not is_judged):
+            if self._record is not None and (not is_judged or (asked.edits and asked.edits.relabel)):
                 self._record.window = None  # it is counted again
         except BaseException:
             if window is not None:
@@ -450,16 +465,16 @@ class LiveEstimator(Fitted):
         """Choose landmarks again from the present window; return one report for the update and this step."""
         raise AssertionError("an estimator with components says how it is solved again")
 
-    def _unless_empty(self, add: Any) -> Any:
-        """Return None if ``add`` has no examples, as on a day without data, else ``add`` itself.
+    def _unless_empty(self, change: Change, add: Batch) -> Change:
+        """Return the change without its batch ``add`` if that has no examples, as on a day without data.
 
         Raises
         ------
         InvalidInput : there are targets, or the examples would have another width
         """
-        if not isinstance(add, tuple | list) or len(add) != 2 or not validation.is_empty(add[0]):
-            return add
-        X, y = add
+        X, y = add.X, add.y
+        if not validation.is_empty(X):
+            return change
         if y is not None and not validation.is_empty(y):
             raise InvalidInput(f"{np.shape(y)[0] if np.ndim(y) else 1} targets for 0 rows", field="y")
         width = np.shape(X)[1] if len(np.shape(X)) == 2 else 0
@@ -467,7 +482,7 @@ class LiveEstimator(Fitted):
             self._check_features(X, reset=False)
             scale = self.feature_scale_
             validation.check_width(width, self._window.width if scale is None else scale.width, "X")
-        return None
+        return replace(change, add=batch_from_pair(None, add.keys, add.weights))
 
     def _take_back(self, before: dict[str, Any]) -> None:
         """Replace all attributes of the model by those of ``before``."""
@@ -476,88 +491,74 @@ class LiveEstimator(Fitted):
     def _note(self, report: UpdateReport, judged: ExampleUpdate | None) -> None:
         """Note a finished update; add the earlier predictions for the examples ``judged`` to the record."""
 
-    def _make_ready(self, add: tuple[Any, ArrayLike | None] | None, edits: Edits) -> None:
+    def _make_ready(self, change: Change) -> None:
         """Prepare the window for the classes and examples of an update, which may still be invalid."""
 
-    def _change(
-        self,
-        add: Any,
-        sample_weight: ArrayLike | None,
-        keys: Iterable[Key] | None,
-        remove: Iterable[Key],
-        edits: Edits,
-    ) -> tuple[ExampleUpdate, Trace]:
+    def _change(self, asked: Change, *, every_example: bool) -> tuple[ExampleUpdate, Trace]:
         """Check an update, follow the path to the new optimum, and store the new state."""
-        checked = add if isinstance(add, Checked) else None
+        add, edits = asked.add, asked.edits or NO_EDITS
+        checked, remove = None if add is None else add.checked, () if asked.remove is None else asked.remove
         if checked is None:
-            self._make_ready(add, edits)
+            self._make_ready(asked)
         window = getattr(self, "_window", None)
-        if checked is None:
-            came, targets = self._examples(add, window)
-            rows, weights = came, validation.sample_weights(sample_weight, came.shape[0])
+        if checked is not None and add is not None:
+            came, change = add.X, checked._replace(leaving=list(remove))
         else:
-            came, rows, targets, weights, _ = checked
-        heaviest = 1.0 if sample_weight is None else float(weights.max(initial=0.0))
-        leaving = list(remove) if checked else validation.known_keys(remove, {} if window is None else window.keys)
+            came, targets = self._examples(add, window)
+            weights = validation.sample_weights(None if add is None else add.weights, came.shape[0])
+            leaving = validation.known_keys(remove, {} if window is None else window.keys)
+            change = ExampleUpdate(came, targets, weights, (), leaving)
         if window is None:
             if add is None:
                 raise InvalidInput("the model has not seen any example; its first update adds some", field="add")
-            self.feature_scale_ = self._fitted_scale(rows, weights)
-            rows = self._scaled(rows)
-            window = self._new_window(rows, weights)
+            self.feature_scale_ = self._fitted_scale(came, change.weights)
+            change = change._replace(X=self._scaled(came))
+            window = self._new_window(change.X, change.weights)
             window.begin()
-            self._begin_window(window, rows, targets, weights)
+            self._begin_window(window, *change[:3])
         else:
-            rows = rows if add is None or checked else self._scaled(rows)
+            if checked is None and add is not None:
+                change = change._replace(X=self._scaled(came))
             if self.cache_mb != window.cache_mb:
                 window.allow(self._cache_bytes())
                 window.cache_mb = self.cache_mb
-            if self._reset_parameters():
-                edits = edits._replace(every_example=True)
-        m, gone, total = len(targets), set(leaving), self._total_per_weight()
-        if keys is None:
-            adding = window.unused_keys(m)
-        else:
-            adding = list(keys) if checked else validation.new_keys(keys, m, window.keys, gone)
-        changed = NO_EXAMPLES
-        if edits != NO_EDITS:
-            changed = edited(window, edits, gone, self._targets, self._cutoff_rule)
-        if self._shares_costs and self._weigh(window, leaving, (targets, weights), changed):
-            changed = edited(window, edits._replace(every_example=True), gone, self._targets, self._cutoff_rule)
-        changing, new_y, new_weights, new_sides = changed
+            every_example |= bool(self._reset_parameters())
+        m, total = len(change.y), self._total_per_weight()
+        if checked is None and add is not None and add.keys is not None:
+            change = change._replace(adding=validation.new_keys(add.keys, m, window.keys, {*change.leaving}))
+        elif checked is None:
+            change = change._replace(adding=window.unused_keys(m))
+        read = self._targets, self._cutoff_rule
+        if every_example or edits != NO_EDITS:
+            change = edited(change, window, edits, *read, every_example=every_example)
+        if self._shares_costs and self._weigh(window, change):
+            change = edited(change, window, edits, *read, every_example=True)
         C = edits.C
-        if edits.reweight:
-            heaviest = max(heaviest, float(new_weights.max()))
-        size = checked.size if checked else self._check_scale(window, rows, weights, heaviest, C)
+        if checked is None:
+            heaviest = 1.0 if add is None or add.weights is None else float(change.weights.max(initial=0.0))
+            heaviest = max(heaviest, float(change.new_weights.max())) if edits.reweight else heaviest
+            self._check_scale(window, change.X, change.weights, heaviest, C)
         robust = self.robust_ if edits.robust is None else edits.robust
         robust = None if robust is None or robust.theta == 1.0 else Robustness(float(robust.theta), float(robust.s))
-        change = ExampleUpdate(
-            rows,
-            targets,
-            weights,
-            self._losses(targets, weights, C),
-            adding,
-            leaving,
-            changing,
-            new_y,
-            new_weights,
-            self._conditional(new_y, new_weights, new_sides, C, robust) if changing else NO_LOSSES,
-            new_sides,
-        )
-        stays = None if self.feature_scale_ is None else window.stays_without(leaving)
+        change = change._replace(losses=self._losses(change.y, change.weights, C))
+        if change.changing:
+            new_losses = self._conditional(change.new_y, change.new_weights, change.new_sides, C, robust)
+            change = change._replace(new_losses=new_losses)
+        stays = None if self.feature_scale_ is None else window.stays_without(change.leaving)
         window.foretells = self.keeps_record
         if self.keeps_record:
-            window.left = [*map(window._y.item, map(window.keys.__getitem__, leaving))]
+            window.left = [*map(window._y.item, map(window.keys.__getitem__, change.leaving))]
         try:
             trace = window.update(change, total, self._terms(robust, C) if robust else None)
         except NotOptimal as error:
+            size = float(scaling.diagonal(window.store.kernel, change.X).max(initial=0.0))
             raise NotOptimal(f"{error}{scaling.advice(window.largest.state.examples, change.losses, size)}") from error
         if C is not None:
             self._fix({"C": C})
             self.C = C
         if edits.robust is not None:
             self.robust_ = robust
-        if C is not None or edits.every_example or not hasattr(self, "_window"):
+        if C is not None or every_example or not hasattr(self, "_window"):
             self._take_over(window)
         if stays is not None:
             self._keep_as_they_came(came, stays)
@@ -576,65 +577,53 @@ class LiveEstimator(Fitted):
         """
         window = self._window
         rows, nothing = self._examples(None, window)
+        change = ExampleUpdate(rows, nothing, nothing, [], [key])
         if self._shares_costs:
-            self._weigh(window, [key], (nothing, nothing), NO_EXAMPLES)
+            self._weigh(window, change)
         keys = list(window.keys)
         y, weights, sides = window.targets_of(keys)
-        losses = self._losses(y, weights)
-        change = ExampleUpdate(rows, nothing, nothing, NO_LOSSES, [], [], keys, y, weights, losses, sides)
+        change = change._replace(leaving=[], changing=keys, new_y=y, new_weights=weights, new_sides=sides)
+        change = change._replace(new_losses=self._losses(y, weights))
         with window.changing():
             return window.update(change, self._total_per_weight()).events
 
-    def checked(
-        self,
-        X: Features,
-        y: NDArray[Any] | None,
-        targets: Floats | None,
-        sample_weight: Floats | None,
-        reweight: Mapping[Key, float],
-        C: float | None,
-    ) -> Checked | None:
+    def checked(self, change: Change) -> ExampleUpdate | None:
         """Check the scale of an update as ``check_scale`` does; return its new examples, fully checked.
 
         This method is for callers that have checked everything else themselves, including keys.
 
         Parameters
         ----------
-        X : ndarray or SparseRows, shape (m, d)
-            Finite features of new examples, dense or sparse and as wide as those of the window.
-        y : ndarray, shape (m,), or None
-            Targets of the task.
-        targets : ndarray, shape (m,), or None
-            What ``settled_targets`` has returned for them; None: it is called here.
-        sample_weight : ndarray, shape (m,), or None
-            Weights, in [0, 1e100]; None: ones.
-        reweight : mapping
-            As in ``update``.
-        C : float or None
-            As in ``update``.
+        change : Change
+            An update with new examples: finite features (m, d), dense or sparse and as wide as those of the window, and
+            ``targets`` as ``settled_targets`` has returned them, or None.
 
         Returns
         -------
-        Checked or None
-            What ``update`` takes in place of (X, y); None: it must read these, as they may define the model.
+        ExampleUpdate or None
+            The ``checked`` of its batch; None: ``learn`` must read the examples, as they may define the model.
 
         Raises
         ------
         InvalidInput
             Names what is too large, with its row.
         """
-        window = vars(self).get("_window")
-        is_settled = window is not None and not self._shares_costs and self.columns is None
+        add, edits, window = change.add or Batch(()), change.edits or NO_EDITS, vars(self).get("_window")
+        targets, is_settled = add.targets, window is not None and not self._shares_costs and self.columns is None
         if targets is None and is_settled:
-            targets = self.settled_targets(y, len(X))
+            targets = self.settled_targets(add.y, len(add.X))
         if window is None or targets is None or not is_settled:
-            self.check_scale(X, sample_weight, reweight=reweight, C=C)
+            self.check_scale(add.X, add.weights, reweight=edits.reweight, C=edits.C)
             return None
-        came, scale = validation.plain_features(X), self.feature_scale_  # arrays from another process may be read-only
-        rows = came if scale is None else scale.apply(came)
-        weights = np.ones(len(X)) if sample_weight is None else validation.plain(sample_weight, np.float64)
-        heaviest = max(float(weights.max()), *reweight.values(), 0.0)
-        return Checked(came, rows, targets, weights, self._check_scale(window, rows, weights, heaviest, C))
+        rows, scale = (
+            validation.plain_features(add.X),
+            self.feature_scale_,
+        )  # from another process they may be read-only
+        rows = rows if scale is None else scale.apply(rows)
+        weights = np.ones(len(rows)) if add.weights is None else validation.plain(add.weights, np.float64)
+        heaviest = max(float(weights.max()), *edits.reweight.values(), 0.0)
+        self._check_scale(window, rows, weights, heaviest, edits.C)
+        return ExampleUpdate(rows, targets, weights, add.keys)
 
     def settled_targets(self, y: NDArray[Any] | None, m: int) -> Floats | None:
         """Return the targets as numbers (m,), or None if they may change the classes or settings of the model.
@@ -706,29 +695,26 @@ class LiveEstimator(Fitted):
         if window is not None:
             self._check_scale(window, rows, weights, heaviest, C)
 
-    def _check_scale(self, window: Window, rows: Features, weights: Floats, heaviest: float, C: float | None) -> float:
-        """Check that an update's numbers fit double precision; return the largest k(x, x) of the new examples."""
+    def _check_scale(self, window: Window, rows: Features, weights: Floats, heaviest: float, C: float | None) -> None:
+        """Raise InvalidInput if an update's numbers do not fit double precision."""
         kernel, n, cost = window.store.kernel, len(window.keys) + rows.shape[0], self._unit_cost(C)
         size = 1.0 if kernel.is_of_distances else float(scaling.diagonal(kernel, rows).max(initial=0.0))
         most = window.room
         if n <= most.n and size <= most.kernel and cost <= most.C and heaviest <= most.weight:
-            return size
+            return
         known = window.sizes()
         scale = scaling.Scale(n, max(size, known[0]), cost, max(heaviest, known[1]))
         if not scale.fits:
             raise scaling.refusal(scale, scaling.diagonal(kernel, rows), weights)
         window.room = scale.with_room
-        return size
 
-    def _examples(self, add: Any, window: Window | None) -> tuple[Features, Floats]:
+    def _examples(self, add: Batch | None, window: Window | None) -> tuple[Features, Floats]:
         """Check new examples, and return their features (m, d) and targets (m,); raises InvalidInput."""
         if add is None:
             width = window.store.n_features if window else 0
             is_sparse = window is not None and window.is_sparse
             return SparseRows.empty(0, width) if is_sparse else np.empty((0, width)), np.empty(0)
-        if not isinstance(add, tuple | list) or len(add) != 2:
-            raise InvalidType("must be a pair (X, y); for a one-class model (X, None)", field="add")
-        X, y = add
+        X, y = add.X, add.y
         if self.columns is not None:
             self.columns_, codes = self._coded(X)
             return codes, self._targets(y, len(codes))

@@ -12,10 +12,10 @@ from numpy.typing import ArrayLike, NDArray
 from livesvm.solvers.errors import InvalidInput
 from livesvm.solvers.homotopy.run import Trace
 from livesvm.solvers.models.base import KERNEL_PARAMETERS, LiveEstimator
+from livesvm.solvers.models.change import Batch, Change, Edits
 from livesvm.solvers.models.repeats import OnRepeat
 from livesvm.solvers.models.report import UpdateReport
 from livesvm.solvers.models.warnings import ModelWarning, warnings_of
-from livesvm.solvers.models.window_edits import NO_EDITS
 from livesvm.solvers.tables import columns as table_columns
 from livesvm.solvers.validation import Key
 
@@ -145,7 +145,7 @@ class ChangingEstimator(LiveEstimator):
                 self.columns_ = replace(columns, words=self.columns_.words)
             self.chosen_ = {name: value for name, value in chosen.items() if name != "columns"}
             if is_same:
-                return self._learn(None, None, None, (), NO_EDITS._replace(every_example=True))
+                return self._learn(Change(), every_example=True)
             return self._resolved()
         except BaseException:
             self._take_back(before)
@@ -192,10 +192,10 @@ class ChangingEstimator(LiveEstimator):
         X = self.window_X
         if "columns_" in vars(fresh) and fresh.columns_.kinds == self.columns_.kinds:
             X = self.window_features
-        report = fresh._learn((X, self.window_y), self.window_sample_weight, keys, ())
+        report = fresh._learn(Change(Batch(X, self.window_y, keys, self.window_sample_weight)))
         robust = self.robustness()
         if robust is not None:
-            report = fresh._learn(None, None, None, (), NO_EDITS._replace(robust=robust))
+            report = fresh._learn(Change(edits=Edits(robust=robust)))
         fresh._window.next_key = max(fresh._window.next_key, self._window.next_key)
         gone = {*self._learnt_names()} - {"feature_names_in_"}
         seconds = time.perf_counter() - started

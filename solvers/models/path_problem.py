@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
 from operator import attrgetter
@@ -15,7 +15,7 @@ from livesvm.solvers.certificate import Certificate, certify
 from livesvm.solvers.errors import NotOptimal
 from livesvm.solvers.homotopy import batch_update, linear
 from livesvm.solvers.homotopy.batch_update import UndoneOnError
-from livesvm.solvers.homotopy.edit import Batch
+from livesvm.solvers.homotopy.edit import ClassBatch
 from livesvm.solvers.homotopy.optimality import audited
 from livesvm.solvers.homotopy.pairs import OWN_BYTES, PairInMemory, call_each
 from livesvm.solvers.homotopy.refactorize import refactorize
@@ -28,7 +28,7 @@ from livesvm.solvers.kernels.kernel import Kernel, times
 from livesvm.solvers.models.pairs_predictor import Two
 from livesvm.solvers.models.predictor import blocks
 from livesvm.solvers.models.scaling import center_of
-from livesvm.solvers.problem.piecewise_linear import Losses
+from livesvm.solvers.problem.piecewise_linear import NO_LOSSES, Losses
 from livesvm.solvers.problem.shared import SharedFeatures, by_number
 from livesvm.solvers.problem.state import PathState
 from livesvm.solvers.robust.ramp_losses import Sides
@@ -46,20 +46,20 @@ class ExampleUpdate(NamedTuple):
     X: Features  #: (m, d) features of new examples
     y: Floats  #: (m,) their targets
     weights: Floats  #: (m,)
-    losses: Losses
-    adding: list[Key]  #: their keys
-    leaving: list[Key]  #: keys of examples that go
-    changing: list[Key]  #: keys of examples that stay with another target or weight
-    new_y: Floats  #: their targets and weights from now on
-    new_weights: Floats
-    new_losses: Losses
-    new_sides: Sides  #: the sides of their cutoffs on which they start
+    adding: Sequence[Key] = ()  #: their keys
+    leaving: Sequence[Key] = ()  #: keys of examples that go
+    losses: Losses = NO_LOSSES  #: of the new examples
+    changing: Sequence[Key] = ()  #: keys of examples that stay with another target or weight
+    new_y: Floats = np.empty(0)  #: their targets and weights from now on
+    new_weights: Floats = np.empty(0)
+    new_sides: Sides = np.empty(0, np.int8)  #: the sides of their cutoffs on which they start
+    new_losses: Losses = NO_LOSSES
 
 
 class PairsWork(NamedTuple):
     """The changes of an update for all pairs."""
 
-    batch: Batch
+    batch: ClassBatch
     kind: Any  #: its type, as ``kind_of`` returns it
     come: list[int]  #: numbers of new examples, by class
     moving: list[int]  #: numbers of new and leaving examples

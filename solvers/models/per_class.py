@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from livesvm.solvers.homotopy.edit import Batch
+from livesvm.solvers.homotopy.edit import ClassBatch
 from livesvm.solvers.homotopy.run import NO_EXAMPLES
 from livesvm.solvers.models.pairs_predictor import Two
 from livesvm.solvers.models.path_problem import ExampleUpdate, PairsWork, ProblemChange
@@ -71,7 +71,7 @@ class Parts:
         at_hand = shared.rows_at_hand() if self.come.numbers.size else (NO_EXAMPLES, NO_ROWS)
         if at_hand is None:
             return None
-        batch = Batch(*self.come, self.leave.numbers, self.leave.start, shared.diagonal, *at_hand)
+        batch = ClassBatch(*self.come, self.leave.numbers, self.leave.start, shared.diagonal, *at_hand)
         moving = np.diff(self.come.start + self.leave.start).tolist()
         return PairsWork(batch, kind_of(batch), np.diff(self.come.start).tolist(), moving)
 

@@ -19,7 +19,7 @@ from livesvm.solvers.active_set.exits import Exit
 from livesvm.solvers.active_set.workspace import Walk
 from livesvm.solvers.errors import MemoryLimit, NotOptimal
 from livesvm.solvers.homotopy.batch_update import distance, work_from_nothing
-from livesvm.solvers.homotopy.edit import NO_BATCH, Batch, Progress, Work
+from livesvm.solvers.homotopy.edit import NO_BATCH, ClassBatch, Progress, Work
 from livesvm.solvers.homotopy.optimality import audited
 from livesvm.solvers.homotopy.refactorize import refactorize
 from livesvm.solvers.homotopy.refresh import SPARE
@@ -314,7 +314,7 @@ def _make_rows(
 
 
 @compiled_allocating
-def _solve(w: Walk, s: Work, batch: Batch, XT: Floats, gamma: float) -> int:
+def _solve(w: Walk, s: Work, batch: ClassBatch, XT: Floats, gamma: float) -> int:
     """Solve, and compute kernel rows that the path needs and the cache lacks; see ``homotopy.solve.solve``."""
     outcome, unused = solve(w, s, batch), 0
     while outcome == Exit.NEED_ROW.value and w.at[0].switching >= 0:

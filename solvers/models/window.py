@@ -168,10 +168,10 @@ class Window:
             self._ordered = self.keys, found
         return found
 
-    def _slots_of(self, keys: list[Key]) -> Ints:
+    def _slots_of(self, keys: Sequence[Key]) -> Ints:
         return np.fromiter(map(self.keys.__getitem__, keys), np.int64, len(keys)) if keys else NO_EXAMPLES
 
-    def stays_without(self, keys: list[Key]) -> Bools:
+    def stays_without(self, keys: Sequence[Key]) -> Bools:
         """Return a mask (n,) of the examples, oldest first, except those with ``keys``."""
         stays = np.ones(self.store.capacity, np.bool_)
         stays[self._slots_of(keys)] = False
@@ -233,12 +233,12 @@ class Window:
             out[here] |= are_free(problem.state.examples.segment[problem.at(slots[here])])
         return out
 
-    def targets_of(self, keys: list[Key]) -> tuple[Floats, Floats, Sides]:
+    def targets_of(self, keys: Sequence[Key]) -> tuple[Floats, Floats, Sides]:
         """Return targets, weights and sides of examples, by key."""
         slots = self._slots_of(keys)
         return self._y[slots].astype(np.float64, copy=False), self._weight[slots], self._side[slots]
 
-    def examples_except(self, keys: list[Key]) -> tuple[Floats, Floats]:
+    def examples_except(self, keys: Sequence[Key]) -> tuple[Floats, Floats]:
         """Return targets and weights of the window without some examples, in no particular order."""
         there = np.ones(min(self.store.n_slots, self._y.size), np.bool_)
         vacant = np.asarray(self.store.vacant, np.int64)  # after an insertion that was undone, some lie beyond
@@ -436,7 +436,7 @@ class Window:
         return events | {two: trace.events for two, trace in zip(rest, traces, strict=True)}, [*done, *traces]
 
     def _commit(
-        self, slots: Ints, keys: list[Key], y: Floats | Ints, weights: Floats, change: ExampleUpdate | None = None
+        self, slots: Ints, keys: Sequence[Key], y: Floats | Ints, weights: Floats, change: ExampleUpdate | None = None
     ) -> None:
         """Replace the tables by those with new examples in ``slots``, and without those that leave with ``change``.
 

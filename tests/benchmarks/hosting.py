@@ -29,13 +29,13 @@ from livesvm.service.history.journal import Source
 from livesvm.service.hosting.context import Context
 from livesvm.service.hosting.model import HostedModel
 from livesvm.service.hosting.registry import Registry
-from livesvm.service.models.commands import Batch, Update
 from livesvm.service.models.spec import ModelSpec
 from livesvm.service.monitoring.health import Health
 from livesvm.service.monitoring.metrics import Metrics
 from livesvm.service.resources.solve_scheduler import SolveScheduler
 from livesvm.service.settings import Settings
 from livesvm.service.store.sqlite import SqliteStore
+from livesvm.solvers.models.change import Batch, Change
 from tests.benchmarks.printing import duration, machine, table
 from tests.contract.redis_server import RedisServer
 from tests.service.process import ServiceProcess
@@ -150,7 +150,7 @@ def template(place: Path) -> tuple[bytes, bytes]:
     store, metrics = SqliteStore(place / "store"), Metrics()
     registry = Registry(Context(Settings(), Source(store, Health(metrics), metrics), SolveScheduler(1)))
     model = registry.models.create("m000000", ModelSpec(C=1.0))
-    model.update(Update(Batch(*examples(0))), None).result()
+    model.update(Change(Batch(*examples(0))), None).result()
     found = model.current.encode(), model._summarize()
     registry.stop()
     store.close()

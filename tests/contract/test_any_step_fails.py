@@ -133,7 +133,7 @@ def test_whatever_fails_in_a_batch_changes_nothing_or_has_its_whole_effect(
     for number, end in enumerate(ENDS):
         counting = Steps()
         with counting.counted():
-            plain.observe_many(batch(number))
+            assert not plain.observe_many(batch(number)).refused
         failing = Steps(int(random.integers(1, counting.count + 1)), error)
         answers: dict[str, bytes] = {}
         try:

@@ -11,9 +11,10 @@ import pytest
 
 from livesvm.service.history.erasure import ErasurePart, Intent
 from livesvm.service.hosting.model import HostedModel
-from livesvm.service.models.commands import Edits, Removal, Update
+from livesvm.service.models.commands import Removal
 from livesvm.service.store.base import Store, StoreUnavailable
 from livesvm.service.store.sqlite import SqliteStore
+from livesvm.solvers.models.change import Change, Edits
 from tests.contract.conftest import Open
 from tests.support.live_models import SPEC, alive, batch, decisions
 
@@ -53,9 +54,9 @@ def erased(model: HostedModel) -> Any:
 
 VERBS: dict[str, Callable[[HostedModel], Any]] = {
     "add": lambda model: model.update(batch(2), "named"),
-    "remove": lambda model: model.update(Update(remove=Removal(oldest=3)), None),
-    "relabel": lambda model: model.update(Update(edits=Edits(relabel={4: 1.0, 9: -1.0}, reweight={5: 0.5})), "named"),
-    "C": lambda model: model.update(Update(edits=Edits(C=2.0)), None),
+    "remove": lambda model: model.update(Change(remove=Removal(oldest=3)), None),
+    "relabel": lambda model: model.update(Change(edits=Edits(relabel={4: 1.0, 9: -1.0}, reweight={5: 0.5})), "named"),
+    "C": lambda model: model.update(Change(edits=Edits(C=2.0)), None),
     "restore": lambda model: model.restore(1, "named"),
     "erase": erased,
     "checkpoint": lambda model: model.checkpoint(),

@@ -12,10 +12,10 @@ import numpy as np
 import pytest
 
 from livesvm.service.errors import ModelUnavailable
-from livesvm.service.models.commands import Batch, Update
 from livesvm.service.store.base import Idempotency, Lease, LogRecord, Remembered, RequestKnown, Store, StoreDamaged
 from livesvm.service.store.redis import RedisStore
 from livesvm.service.store.sqlite import SqliteStore
+from livesvm.solvers.models.change import Batch, Change
 from tests.contract.redis_server import RedisServer
 from tests.support.flips import flips
 from tests.support.live_models import SPEC, alive
@@ -186,9 +186,9 @@ def test_a_mark_of_no_record_goes_when_all_records_of_then_are_gone(
     assert [record.sequence for record in store.log("m", 0)] == [5]
 
 
-def an_update() -> Update:
+def an_update() -> Change:
     rng = np.random.default_rng(0)
-    return Update(Batch(rng.normal(size=(20, 2)), rng.choice([-1.0, 1.0], 20)))
+    return Change(Batch(rng.normal(size=(20, 2)), rng.choice([-1.0, 1.0], 20)))
 
 
 def test_a_damaged_answer_is_reported_to_a_retry_and_made_again_at_the_next_start(path: Path) -> None:

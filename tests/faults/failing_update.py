@@ -3,24 +3,26 @@
 from __future__ import annotations
 
 import sys
-from typing import Any
 
 import numpy as np
 
 from livesvm.service.cli.main import main
 from livesvm.solvers.models.base import LiveEstimator
+from livesvm.solvers.models.change import Change
+from livesvm.solvers.models.report import UpdateReport
 
-_update = LiveEstimator.update
+_learn = LiveEstimator.learn
 
 
-def update(model: LiveEstimator, add: Any = None, *arguments: Any, **options: Any) -> Any:
+def learn(model: LiveEstimator, change: Change) -> UpdateReport:
     """Leave the model in pieces."""
-    if add is not None and isinstance(add[0], np.ndarray) and np.any(add[0] == 666.0):
+    add = change.add
+    if add is not None and isinstance(add.X, np.ndarray) and np.any(add.X == 666.0):
         model._forget()
         raise ArithmeticError("nobody foresaw this")
-    return _update(model, add, *arguments, **options)
+    return _learn(model, change)
 
 
 if __name__ == "__main__":
-    LiveEstimator.update = update  # type: ignore[assignment, method-assign]
+    LiveEstimator.learn = learn  # type: ignore[assignment, method-assign]
     sys.exit(main(["serve"]))

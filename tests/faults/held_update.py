@@ -9,24 +9,25 @@ import os
 import sys
 import time
 from pathlib import Path
-from typing import Any
 
 from livesvm.service.cli.main import main
 from livesvm.solvers.models.base import LiveEstimator
+from livesvm.solvers.models.change import Change
+from livesvm.solvers.models.report import UpdateReport
 
-_update = LiveEstimator.update
+_learn = LiveEstimator.learn
 
 
-def update(model: LiveEstimator, add: Any = None, *arguments: Any, **options: Any) -> Any:
+def learn(model: LiveEstimator, change: Change) -> UpdateReport:
     """Wait, then update."""
-    if add is not None and options.get("decay") == 0.5:
+    if change.add is not None and change.edits is not None and change.edits.decay == 0.5:
         directory = Path(os.environ["LIVESVM_DATA_DIR"])
         (directory / "held").touch()
         while not (directory / "go").exists():
             time.sleep(0.01)
-    return _update(model, add, *arguments, **options)
+    return _learn(model, change)
 
 
 if __name__ == "__main__":
-    LiveEstimator.update = update  # type: ignore[assignment, method-assign]
+    LiveEstimator.learn = learn  # type: ignore[assignment, method-assign]
     sys.exit(main(["serve"]))

@@ -5,20 +5,21 @@ from __future__ import annotations
 import random
 import sys
 import time
-from typing import Any
 
 from livesvm.service.cli.main import main
 from livesvm.solvers.models.base import LiveEstimator
+from livesvm.solvers.models.change import Change
+from livesvm.solvers.models.report import UpdateReport
 from livesvm.solvers.runtime.interrupt import check
 
 MOST_SECONDS = 0.04
-_update = LiveEstimator.update
+_learn = LiveEstimator.learn
 
 
-def update(model: LiveEstimator, *arguments: Any, **options: Any) -> Any:
+def learn(model: LiveEstimator, change: Change) -> UpdateReport:
     """Take some time first."""
     _wait()
-    return _update(model, *arguments, **options)
+    return _learn(model, change)
 
 
 def _wait() -> None:
@@ -29,5 +30,5 @@ def _wait() -> None:
 
 
 if __name__ == "__main__":
-    LiveEstimator.update = update  # type: ignore[assignment, method-assign]
+    LiveEstimator.learn = learn  # type: ignore[assignment, method-assign]
     sys.exit(main(["serve"]))

@@ -23,7 +23,7 @@ from livesvm.service.errors import IdempotencyConflict, RequestErased
 from livesvm.service.history.erasure import ErasurePart, Intent
 from livesvm.service.hosting.model import HostedModel
 from livesvm.service.lifecycle.search import requests_of
-from livesvm.service.models.commands import Batch, Removal, Update
+from livesvm.service.models.commands import Removal
 from livesvm.service.models.spec import ModelSpec
 from livesvm.service.store import codec
 from livesvm.service.store.base import Store
@@ -31,6 +31,7 @@ from livesvm.service.store.redis import RedisStore
 from livesvm.service.store.sqlite import SqliteStore
 from livesvm.solvers import IncrementalSVC
 from livesvm.solvers.errors import InvalidInput, SolverError
+from livesvm.solvers.models.change import Batch, Change
 from tests.contract.redis_server import RedisServer
 from tests.support.live_models import alive, predicted
 
@@ -84,7 +85,7 @@ class Machine(RuleBasedStateMachine):
 
     # What the model must hold.
 
-    def batch(self, seed: int, n: int, forget: int) -> tuple[Update, Window, int]:
+    def batch(self, seed: int, n: int, forget: int) -> tuple[Change, Window, int]:
         """Return an update, the window after it, and the counter for keys after it."""
         rng = np.random.default_rng(seed)
         y = rng.choice([-1.0, 1.0], n)
@@ -94,7 +95,7 @@ class Machine(RuleBasedStateMachine):
         for row in range(n):
             kept[self.next_key + row] = (tuple(X[row]), float(y[row]))
         kept = dict(list(kept.items())[-25:])
-        return Update(Batch(X, y), Removal(oldest=forget) if forget else None), kept, self.next_key + n
+        return Change(Batch(X, y), Removal(oldest=forget) if forget else None), kept, self.next_key + n
 
     @rule(seed=st.integers(0, 10**6), n=st.integers(1, 6), forget=st.integers(0, 4), named=st.booleans())
     def update(self, seed: int, n: int, forget: int, named: bool) -> None:
@@ -120,12 +121,12 @@ class Machine(RuleBasedStateMachine):
     def another_request_under_the_same_name(self, data: Any) -> None:
         name = data.draw(st.sampled_from(sorted(self.requests)))
         with pytest.raises(IdempotencyConflict):
-            self.live.update(Update(Batch(np.full((1, 2), 77.0), np.ones(1))), name).result()
+            self.live.update(Change(Batch(np.full((1, 2), 77.0), np.ones(1))), name).result()
 
     @rule()
     def refuse(self) -> None:
         with pytest.raises(SolverError):
-            self.live.update(Update(None, Removal(keys=["nobody"])), None).result()
+            self.live.update(Change(None, Removal(keys=["nobody"])), None).result()
 
     @rule(
         point=st.sampled_from((*crash.POINTS, *crash.SOLUTION_POINTS)),

@@ -9,10 +9,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from livesvm.service.models.commands import Batch, Edits, Removal, Update
+from livesvm.service.models.commands import Removal
 from livesvm.service.models.spec import ModelSpec
 from livesvm.service.models.state import ModelState
 from livesvm.service.models.window import WindowLimits
+from livesvm.solvers.models.change import Batch, Change, Edits
 from livesvm.solvers.robust.settings import Robustness
 from livesvm.solvers.sparse import SparseRows
 
@@ -63,12 +64,12 @@ class History:
             return np.array(["a", "b", "c"])[np.digitize(score, [-0.5, 0.5])]
         return np.where(score > 0, 1.0, -1.0)
 
-    def next(self, state: ModelState, step: int) -> Update:
+    def next(self, state: ModelState, step: int) -> Change:
         """Return an update that adds and removes, and sometimes reweights, corrects, decays or changes C."""
         if step == 0:
-            return Update(self.batch(40))
+            return Change(self.batch(40))
         if step == 3 and self.kind == "robust":
-            return Update(edits=Edits(robust=Robustness(0.5, -0.5)))
+            return Change(edits=Edits(robust=Robustness(0.5, -0.5)))
         keys = list(state.window.arrivals)
         leaving = self.rng.choice(keys, int(self.rng.integers(0, 6)), replace=False).tolist()
         some = [key for key in keys if key not in leaving][:2]
@@ -79,10 +80,10 @@ class History:
             None,
         ][int(self.rng.integers(4))]
         add = self.batch(int(self.rng.integers(1, 9)))
-        return Update(add, Removal(keys=leaving) if leaving else None, edits)
+        return Change(add, Removal(keys=leaving) if leaving else None, edits)
 
 
-def applied(state: ModelState, update: Update) -> None:
+def applied(state: ModelState, update: Change) -> None:
     state.apply(state.window.plan(update, LIMITS, 1e9, None))
 
 

@@ -11,11 +11,11 @@ import pytest
 
 from livesvm.service.api.problem_documents import kind_of
 from livesvm.service.hosting.model import HostedModel
-from livesvm.service.models.commands import Batch, Update
 from livesvm.service.models.spec import ModelSpec
 from livesvm.service.store.base import StoreError
 from livesvm.service.store.sqlite import SqliteStore
 from livesvm.solvers.errors import MemoryLimit
+from livesvm.solvers.models.change import Batch, Change
 from tests.support.live_models import alive
 
 SPEC = ModelSpec.model_validate({"id": "m", "C": 10.0, "kernel": {"name": "rbf", "gamma": 50.0}})
@@ -44,7 +44,7 @@ def grown(store: SqliteStore) -> HostedModel:
     live = alive(store, store.create("m", b""), SPEC, cache_mb=1)
     rng = np.random.default_rng(0)
     for n in (200, N - 200):
-        live.update(Update(Batch(rng.normal(size=(n, 8)), rng.choice([-1.0, 1.0], n))), None).result()
+        live.update(Change(Batch(rng.normal(size=(n, 8)), rng.choice([-1.0, 1.0], n))), None).result()
     return live
 
 
@@ -54,7 +54,7 @@ def test_a_cache_that_was_made_too_small_is_reported(snapshot: bool, tmp_path: P
         live = alive(store, store.create("m", b""), SPEC)
         rng = np.random.default_rng(0)
         for n in (400, 300):
-            live.update(Update(Batch(rng.normal(size=(n, 8)), rng.choice([-1.0, 1.0], n))), None).result()
+            live.update(Change(Batch(rng.normal(size=(n, 8)), rng.choice([-1.0, 1.0], n))), None).result()
         if snapshot:
             live.checkpoint().result()
         with pytest.raises(StoreError, match="LIVESVM_CACHE_MB is 1 and must be more"):
@@ -67,7 +67,7 @@ def test_an_update_that_does_not_fit_says_what_to_raise(tmp_path: Path) -> None:
     with closing(SqliteStore(tmp_path / "store")) as store:
         live = grown(store)
         rng = np.random.default_rng(1)
-        update = Update(Batch(rng.normal(size=(200, 8)), rng.choice([-1.0, 1.0], 200)))
+        update = Change(Batch(rng.normal(size=(200, 8)), rng.choice([-1.0, 1.0], 200)))
         with pytest.raises(MemoryLimit) as raised:
             live.update(update, None).result()
         assert live.sample().version == 2

@@ -10,12 +10,12 @@ import numpy as np
 import pytest
 
 from livesvm.service.client import Client
-from livesvm.service.models.commands import Batch, Edits, Update
 from livesvm.service.models.spec import ModelSpec
 from livesvm.service.models.state import ModelState
 from livesvm.service.models.window import WindowLimits
 from livesvm.solvers import IncrementalOneClassSVM, IncrementalSVC, IncrementalSVR
 from livesvm.solvers.errors import NotOptimal
+from livesvm.solvers.models.change import Batch, Change, Edits
 from tests.service.conftest import Make
 from tests.service.process import ServiceProcess
 from tests.support.live_models import FailingStore, alive, predicted
@@ -168,7 +168,7 @@ def test_data_whose_scale_makes_the_kernel_useless_are_warned_of(make: Make, htt
 def test_a_change_that_fails_leaves_the_model_as_it_was(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     store = FailingStore(tmp_path / "store")
     live = alive(store, store.create("m", b""), ModelSpec(id="m", scale="standard"))
-    live.update(Update(Batch(X, LABELS.astype(np.float64))), None).result()
+    live.update(Change(Batch(X, LABELS.astype(np.float64))), None).result()
     before, described = predicted(live, PROBE), live.describe()
 
     def failing(*_: Any) -> None:
@@ -178,7 +178,7 @@ def test_a_change_that_fails_leaves_the_model_as_it_was(tmp_path: Path, monkeypa
         patched.setattr("livesvm.solvers.models.window.Window.update", failing)
         for edits in (Edits(change={"C": 9.0}), Edits(change={"gamma": 3.0, "scale": "none"}), Edits(rescale=True)):
             with pytest.raises(NotOptimal):
-                live.update(Update(edits=edits), None).result()
+                live.update(Change(edits=edits), None).result()
     np.testing.assert_array_equal(predicted(live, PROBE).decision, before.decision)
     assert (live.describe().kernel, live.describe().C) == (described.kernel, described.C)
     live.stop()
@@ -190,12 +190,12 @@ def test_a_change_that_fails_leaves_the_model_as_it_was(tmp_path: Path, monkeypa
 def test_what_is_reached_without_the_path_is_the_same(scale: Any, changed: dict[str, Any]) -> None:
     def state() -> ModelState:
         found = ModelState.empty(ModelSpec(id="m", scale=scale), 8)
-        update = Update(Batch(X[:30], LABELS[:30].astype(np.float64)))
+        update = Change(Batch(X[:30], LABELS[:30].astype(np.float64)))
         found.apply(found.window.plan(update, LIMITS, 0.0, None))
         return found
 
     live, cold = state(), state()
-    updates = (Update(edits=Edits(change=changed)), Update(Batch(X[30:], LABELS[30:].astype(np.float64))))
+    updates = (Change(edits=Edits(change=changed)), Change(Batch(X[30:], LABELS[30:].astype(np.float64))))
     for update in updates:
         live.apply(live.window.plan(update, LIMITS, 1.0, None))
         cold.apply_cold(cold.window.plan(update, LIMITS, 1.0, None))

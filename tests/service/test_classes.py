@@ -14,11 +14,12 @@ import pytest
 
 from livesvm.service.client import Client, ServiceProblem
 from livesvm.service.models import commands
-from livesvm.service.models.commands import Batch, Edits, Removal, Update
+from livesvm.service.models.commands import Removal
 from livesvm.service.models.spec import KernelSpec, ModelSpec
 from livesvm.service.models.state import ModelState
 from livesvm.solvers import IncrementalSVC
 from livesvm.solvers.errors import NotOptimal
+from livesvm.solvers.models.change import Batch, Change, Edits
 from tests.service.conftest import Make
 from tests.service.process import ServiceProcess
 from tests.support.live_models import FailingStore, alive, predicted
@@ -46,12 +47,12 @@ def test_an_update_that_fails_with_a_new_class_leaves_the_others_as_they_were(
     store = FailingStore(tmp_path / "store")
     live = alive(store, store.create("m", b""), ModelSpec(id="m", C=3.0, kernel=KernelSpec(gamma=0.5)))
     X, y = blobs(7, 30)
-    live.update(Update(Batch(X[:20], y[:20])), None).result()
+    live.update(Change(Batch(X[:20], y[:20])), None).result()
     with monkeypatch.context() as patched:
         patched.setattr("livesvm.solvers.models.window.Window._walk", _not_now)
         with pytest.raises(NotOptimal):
-            live.update(Update(Batch(X[:1], np.array([new]))), None).result()
-    live.update(Update(Batch(X[20:], y[20:])), None).result()
+            live.update(Change(Batch(X[:1], np.array([new]))), None).result()
+    live.update(Change(Batch(X[20:], y[20:])), None).result()
     expected = library(X, y).decision_function(PROBE)
     np.testing.assert_allclose(predicted(live, PROBE).decision, expected, atol=1e-8)
     live.stop()
@@ -384,7 +385,7 @@ def test_a_model_written_with_signs_is_read() -> None:
     spec = ModelSpec(id="m", C=3.0)
     state = ModelState.empty(spec, 8)
     X, _ = blobs(7, 10)
-    state.window.apply(command := planned(state, Update(Batch(X, np.tile([-1.0, 1.0], 5)))), 0)
+    state.window.apply(command := planned(state, Change(Batch(X, np.tile([-1.0, 1.0], 5)))), 0)
     state.window.arrivals.clear()
     state.apply(command)
     document = state.document()
@@ -394,7 +395,7 @@ def test_a_model_written_with_signs_is_read() -> None:
     np.testing.assert_array_equal(back.estimator.predictor().decision_function(X), decided(state, X))
 
 
-def planned(state: ModelState, update: Update) -> commands.Command:
+def planned(state: ModelState, update: Change) -> commands.Command:
     from livesvm.service.models.window import WindowLimits
 
     return state.window.plan(update, WindowLimits(1000, 10), 0.0, None)
@@ -408,9 +409,9 @@ def test_replay_gives_the_same_bits_and_an_update_that_fails_changes_nothing(tmp
     store = FailingStore(tmp_path / "store")
     live = alive(store, store.create("m", b""), ModelSpec(id="m", C=3.0, kernel={"gamma": 0.5}))  # type: ignore[arg-type]
     X, y = blobs(8, 30, 4)
-    live.update(Update(Batch(X[:20], y[:20])), None).result()
-    live.update(Update(edits=Edits(relabel={3: "bee"}, C=2.0)), None).result()
-    live.update(Update(Batch(X[20:], y[20:]), Removal(oldest=4)), "named").result()
+    live.update(Change(Batch(X[:20], y[:20])), None).result()
+    live.update(Change(edits=Edits(relabel={3: "bee"}, C=2.0)), None).result()
+    live.update(Change(Batch(X[20:], y[20:]), Removal(oldest=4)), "named").result()
     before = predicted(live, PROBE)
     again = alive(store, store.acquire("m"), live.spec)
     found = predicted(again, PROBE)

@@ -12,9 +12,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
-from livesvm.service.models.commands import Batch, Command, Edits
+from livesvm.service.models.commands import Command
 from livesvm.service.store import codec
 from livesvm.service.store.base import StoreDamaged, StoreTooNew
+from livesvm.solvers.models.change import Batch, Edits
 
 DOCUMENT = {"X": np.arange(6.0).reshape(2, 3), "keys": ["a", 2**53 - 1, "1", 1], "n": 3, "none": None, "f": 0.1}
 
@@ -71,13 +72,13 @@ def test_what_is_not_data_is_not_stored(value: Any) -> None:
 
 def test_edits_come_back_with_the_types_of_their_keys() -> None:
     edits = Edits({"1": 1.0, 1: -1.0}, {2: 0.5}, 0.9, 3.0)
-    back = Command.decode(Command(None, [], 0.0, 0, None, edits).encode())
+    back = Command.decode(Command(None, [], edits, arrived=0.0, next_key=0).encode())
     assert back.edits == edits
 
 
 def test_commands_come_back() -> None:
     batch = Batch(np.ones((2, 3)), np.array([1.0, -1.0]), ["a", 7], None)
-    command = Command(batch, [1, "z"], 12.5, 9, "request")
+    command = Command(batch, [1, "z"], arrived=12.5, next_key=9, request="request")
     back = Command.decode(command.encode())
     assert (back.remove, back.arrived, back.next_key, back.request, back.added) == (
         [1, "z"],
@@ -88,4 +89,6 @@ def test_commands_come_back() -> None:
     )
     assert back.add is not None
     np.testing.assert_array_equal(back.add.X, batch.X)
-    assert Command.decode(Command(None, [3], 0.0, 0, None).encode()) == Command(None, [3], 0.0, 0, None)
+    assert Command.decode(Command(None, [3], arrived=0.0, next_key=0).encode()) == Command(
+        None, [3], arrived=0.0, next_key=0
+    )

@@ -14,8 +14,8 @@ import pytest
 
 from livesvm.service.client import Client
 from livesvm.service.history.replay import together
-from livesvm.service.models.commands import Batch, Command, Edits, Outcome, Removal, Update
-from livesvm.service.models.self_tuning import TUNED, chosen
+from livesvm.service.models.commands import Command, Outcome, Removal
+from livesvm.service.models.self_tuning import chosen
 from livesvm.service.models.spec import KernelSpec, ModelSpec
 from livesvm.service.models.state import ModelState
 from livesvm.service.models.window import WindowLimits
@@ -23,6 +23,7 @@ from livesvm.solvers import IncrementalOneClassSVM, IncrementalPUClassifier, Inc
 from livesvm.solvers.analyses.tuning import rank
 from livesvm.solvers.analyses.tuning.automatic import choose
 from livesvm.solvers.errors import InvalidInput
+from livesvm.solvers.models.change import TUNED, Batch, Change, Edits
 from tests.service.conftest import Make
 from tests.service.process import ServiceProcess
 from tests.support.erasing import keeping
@@ -41,7 +42,7 @@ Y = np.where(np.sin(2.0 * X[:, 0]) + X[:, 1] + 0.5 * RNG.normal(size=160) > 0.0,
 KINDS = np.where((Y > 0) & (RNG.random(160) < 0.5), 1, 0)  # positive and unlabelled
 
 
-def updates(first: int, task: str = "svc") -> Iterator[Update]:
+def updates(first: int, task: str = "svc") -> Iterator[Change]:
     """Yield updates that begin with ``first`` examples, slide, correct, and choose other landmarks."""
     keys: list[int | str] = [f"c{at}" for at in range(160)]
     y = {"svc": Y, "oneclass": None, "pu": KINDS}[task]
@@ -49,14 +50,14 @@ def updates(first: int, task: str = "svc") -> Iterator[Update]:
     def batch(start: int, end: int) -> Batch:
         return Batch(X[start:end], None if y is None else y[start:end], keys[start:end])
 
-    yield Update(batch(0, first))
+    yield Change(batch(0, first))
     for at in range(first, 110, 10):
-        yield Update(batch(at, at + 10), Removal(oldest=4))
-    yield Update(edits=Edits(relabel={} if y is None else {"c100": 1}, reweight={"c101": 0.5}))
-    yield Update(edits=Edits(change={"components": 20}))
-    yield Update(batch(120, 130), Removal(oldest=5))
-    yield Update(edits=Edits(change={"gamma": 0.2}))
-    yield Update(edits=Edits(change={"svc": {"C": 1.0}, "oneclass": {"nu": 0.2}, "pu": {"lam": 0.002}}[task]))
+        yield Change(batch(at, at + 10), Removal(oldest=4))
+    yield Change(edits=Edits(relabel={} if y is None else {"c100": 1}, reweight={"c101": 0.5}))
+    yield Change(edits=Edits(change={"components": 20}))
+    yield Change(batch(120, 130), Removal(oldest=5))
+    yield Change(edits=Edits(change={"gamma": 0.2}))
+    yield Change(edits=Edits(change={"svc": {"C": 1.0}, "oneclass": {"nu": 0.2}, "pu": {"lam": 0.002}}[task]))
 
 
 def decisions(state: ModelState) -> Any:
@@ -101,25 +102,25 @@ def test_updates_are_put_together_once_the_landmarks_are_chosen() -> None:
     state.apply_together(commands[1:], together(commands[1:]))
     np.testing.assert_allclose(decisions(state), decisions(one_by_one), atol=1e-7)
     young = ModelState.empty(spec, 64)
-    young.apply(young.plan(Update(Batch(X[:10], Y[:10], list(range(10)))), LIMITS, 8, 0.0, None))
+    young.apply(young.plan(Change(Batch(X[:10], Y[:10], list(range(10)))), LIMITS, 8, 0.0, None))
     assert not young.is_convex
 
 
 def test_a_window_with_components_holds_more_examples() -> None:
     limits = WindowLimits(4, 10**4)
     state = ModelState.empty(ModelSpec(id="m", **SPEC), 64)
-    state.apply(state.plan(Update(Batch(X[:80], Y[:80])), limits, 8, 0.0, None))
+    state.apply(state.plan(Change(Batch(X[:80], Y[:80])), limits, 8, 0.0, None))
     for update, field in (
-        (Update(Batch(X[80:81], Y[80:81])), "X"),
-        (Update(edits=Edits(change={"components": None})), "change.components"),
+        (Change(Batch(X[80:81], Y[80:81])), "X"),
+        (Change(edits=Edits(change={"components": None})), "change.components"),
     ):
         with pytest.raises(InvalidInput) as refused:
             state.plan(update, limits, 8, 0.0, None)
         assert refused.value.field == field
-    state.apply(state.plan(Update(remove=Removal(oldest=76)), limits, 8, 0.0, None))
-    state.apply(state.plan(Update(edits=Edits(change={"components": None})), limits, 8, 0.0, None))
+    state.apply(state.plan(Change(remove=Removal(oldest=76)), limits, 8, 0.0, None))
+    state.apply(state.plan(Change(edits=Edits(change={"components": None})), limits, 8, 0.0, None))
     with pytest.raises(InvalidInput, match="the limit is 4"):
-        state.plan(Update(Batch(X[80:81], Y[80:81])), limits, 8, 0.0, None)
+        state.plan(Change(Batch(X[80:81], Y[80:81])), limits, 8, 0.0, None)
 
 
 @pytest.fixture(params=["sqlite", "redis"])
@@ -245,16 +246,16 @@ def test_a_chosen_rank_is_logged_replayed_and_erased(monkeypatch: pytest.MonkeyP
     assert spec.C == "auto"
     live = ModelState.empty(spec, 64)
 
-    def apply(update: Update, limits: WindowLimits = LIMITS) -> None:
+    def apply(update: Change, limits: WindowLimits = LIMITS) -> None:
         command = live.plan(update, limits, 8, time.time(), None)
         log.append(command.encode())
         live.apply(command)
 
-    apply(Update(Batch(X[:120], Y[:120], list(range(120)))))
+    apply(Change(Batch(X[:120], Y[:120], list(range(120)))))
     found = chosen(choose(cast("Any", live.copy().estimator())), "first", is_first=True)
-    apply(Update(edits=Edits(change={TUNED: found})))
+    apply(Change(edits=Edits(change={TUNED: found})))
     assert live.parameters["components"] == found["parameters"]["components"] == 30
-    apply(Update(Batch(X[120:], Y[120:]), Removal(oldest=10)))
+    apply(Change(Batch(X[120:], Y[120:]), Removal(oldest=10)))
     replayed, cold = ModelState.empty(spec, 64), ModelState.empty(spec, 64)
     for record in log:
         replayed.apply(Command.decode(record))
@@ -265,11 +266,11 @@ def test_a_chosen_rank_is_logged_replayed_and_erased(monkeypatch: pytest.MonkeyP
     np.testing.assert_allclose(decisions(cold), decisions(live), atol=1e-7)
     whole = {**found, "parameters": found["parameters"] | {"components": None}}
     with pytest.raises(InvalidInput, match="without components"):
-        apply(Update(edits=Edits(change={TUNED: whole})), WindowLimits(100, 10**4))
+        apply(Change(edits=Edits(change={TUNED: whole})), WindowLimits(100, 10**4))
     live.forget([20, 21])
     never = ModelState.empty(spec, 64)
     stay = [*range(10, 20), *range(22, 160)]
-    never.apply(never.plan(Update(Batch(X[stay], Y[stay])), LIMITS, 8, time.time(), None))
+    never.apply(never.plan(Change(Batch(X[stay], Y[stay])), LIMITS, 8, time.time(), None))
     never._tune_afresh(Outcome(never.sizes))
     assert live.parameters == never.parameters
     np.testing.assert_allclose(decisions(live), decisions(never), atol=1e-7)

@@ -9,25 +9,26 @@ from typing import Any
 import numpy as np
 import pytest
 
-from livesvm.service.models.commands import Batch, Edits, Removal, Update
+from livesvm.service.models.commands import Removal, digest_of
 from livesvm.service.store import codec
+from livesvm.solvers.models.change import Batch, Change, Edits
 from livesvm.solvers.robust.settings import Robustness
 from livesvm.solvers.sparse import dense
 
 ROBUST = Robustness(0.5, -1.0, {"a": 1})
-FULL = Update(
+FULL = Change(
     Batch(np.array([[1.0, 2.0]]), np.ones(1), ["k"], np.ones(1)),
     Removal(keys=["a"]),
     Edits({"b": 1.0}, {"c": 2.0}, 0.5, 3.0, ROBUST),
 )
 
 
-def with_batch(**changed: Any) -> Update:
+def with_batch(**changed: Any) -> Change:
     assert FULL.add is not None
     return replace(FULL, add=replace(FULL.add, **changed))
 
 
-def with_edits(**changed: Any) -> Update:
+def with_edits(**changed: Any) -> Change:
     assert FULL.edits is not None
     return replace(FULL, edits=replace(FULL.edits, **changed))
 
@@ -70,7 +71,7 @@ DIFFERENT = {
 
 
 def test_every_part_of_an_update_is_part_of_its_digest() -> None:
-    digests = {name: update.digest() for name, update in DIFFERENT.items()}
+    digests = {name: digest_of(update) for name, update in DIFFERENT.items()}
     digests |= {f"version {version}": codec.digest({"restore": version}) for version in (0, 1, 2)}
     same = [pair for pair in combinations(digests, 2) if digests[pair[0]] == digests[pair[1]]]
     assert same == []
@@ -82,4 +83,4 @@ def test_the_same_update_has_the_same_digest_however_its_arrays_came(name: str) 
     if update.add is not None:
         rows = np.ascontiguousarray(dense(update.add.X).repeat(2, axis=0))[::2].copy()
         update = replace(update, add=replace(update.add, X=rows))
-    assert update.digest() == DIFFERENT[name].digest()
+    assert digest_of(update) == digest_of(DIFFERENT[name])

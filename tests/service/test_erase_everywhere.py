@@ -17,12 +17,13 @@ import redis
 from livesvm.service.client import Client, ServiceProblem
 from livesvm.service.history.entries import Restoration
 from livesvm.service.history.replay import together
-from livesvm.service.models.commands import Batch, Command
+from livesvm.service.models.commands import Command
 from livesvm.service.models.spec import ModelSpec
 from livesvm.service.models.state import ModelState
 from livesvm.service.receipts.receipt import names, names_tag
 from livesvm.service.store.base import StoreError
 from livesvm.service.store.redis import RedisStore
+from livesvm.solvers.models.change import Batch
 from tests.service.process import ServiceProcess
 from tests.support.erasing import SPEC, Kept, data, keeping
 from tests.support.feeds import FEED, Stream
@@ -213,9 +214,9 @@ def batch(first: int, tags: list[list[str]]) -> Batch:
 def test_tags_stay_with_examples_through_snapshots_replays_and_restores() -> None:
     spec = ModelSpec(id="m", C=2.0)
     commands = [
-        Command(batch(0, [[], ["red"], ["red", "blue"]]), [], 1.0, 3, None),
-        Command(batch(3, [["blue"], []]), [1], 2.0, 5, None),
-        Command(None, [2], 3.0, 5, None),
+        Command(batch(0, [[], ["red"], ["red", "blue"]]), [], arrived=1.0, next_key=3),
+        Command(batch(3, [["blue"], []]), [1], arrived=2.0, next_key=5),
+        Command(None, [2], arrived=3.0, next_key=5),
     ]
     one, other = ModelState.empty(spec, 8), ModelState.empty(spec, 8)
     for command in commands:
@@ -230,7 +231,7 @@ def test_tags_stay_with_examples_through_snapshots_replays_and_restores() -> Non
     assert one.window.tags == {1: ("red",), 2: ("red", "blue")}
     assert one.forget([2]) is not None
     assert one.window.tags == {1: ("red",)}
-    old = Command(Batch(np.ones((1, 2)), np.ones(1), [0]), [], 1.0, 1, None)
+    old = Command(Batch(np.ones((1, 2)), np.ones(1), [0]), [], arrived=1.0, next_key=1)
     assert b"tags" not in old.encode()  # and so a digest from before there were any is the same
     assert "tags" not in ModelState.empty(spec, 8).document()
 

@@ -15,10 +15,11 @@ import httpx
 import numpy as np
 import pytest
 
-from livesvm.service.models.commands import Batch, Command, Edits
+from livesvm.service.models.commands import Command
 from livesvm.service.models.spec import ModelSpec
 from livesvm.service.models.state import PART, ModelState
 from livesvm.solvers import IncrementalOneClassSVM, IncrementalSVC, IncrementalSVR
+from livesvm.solvers.models.change import Batch, Edits
 from livesvm.solvers.robust.settings import Robustness
 from tests.service.process import ServiceProcess
 from tests.support.erasing import KEYS, Kept, keeping, traces
@@ -292,11 +293,11 @@ def test_examples_that_stay_are_learnt_again_with_what_was_changed_since(weights
     y = rng.choice([-1.0, 1.0], n)
     X = rng.normal(size=(n, 2)) + y[:, None]
     state = ModelState.empty(ModelSpec(id="m", C=2.0, class_weight=weights), 64)
-    state.apply(Command(Batch(X, y, [*range(n)]), [], 1.0, n, None))
-    state.apply(Command(None, [], 2.0, n, None, Edits(C=0.7, decay=0.5)))
-    state.apply(Command(None, [], 2.0, n, None, Edits(change={"scale": "minmax"})))
+    state.apply(Command(Batch(X, y, [*range(n)]), [], arrived=1.0, next_key=n))
+    state.apply(Command(None, [], Edits(C=0.7, decay=0.5), arrived=2.0, next_key=n))
+    state.apply(Command(None, [], Edits(change={"scale": "minmax"}), arrived=2.0, next_key=n))
     if weights is None:
-        state.apply(Command(None, [], 3.0, n, None, Edits(robust=Robustness(0.5, -0.5))))
+        state.apply(Command(None, [], Edits(robust=Robustness(0.5, -0.5)), arrived=3.0, next_key=n))
     gone = np.unique([X[:, 0].argmin(), X[:, 1].argmax()]).tolist()
     version = state.version
     outcome = state.forget(gone)

@@ -12,11 +12,12 @@ from livesvm.service.history.entries import Restoration, Retraining
 from livesvm.service.history.rescue import rescue
 from livesvm.service.history.solutions import solution_of
 from livesvm.service.lifecycle.search import Sought, held
-from livesvm.service.models.commands import Batch, Command, Edits
+from livesvm.service.models.commands import Command
 from livesvm.service.models.spec import ModelSpec
 from livesvm.service.models.state import ModelState
 from livesvm.service.store import codec
 from livesvm.service.store.base import Idempotency, Lease, Store, StoreDamaged
+from livesvm.solvers.models.change import Batch, Edits
 from livesvm.solvers.robust.settings import Robustness
 
 SPEC = ModelSpec(id="m", C=1.0)
@@ -28,7 +29,7 @@ def lease(store: Store) -> Lease:
 
 
 def example(key: str, *tags: str) -> Command:
-    return Command(Batch(np.ones((1, 2)), np.ones(1), [key], tags=[list(tags)]), [], 1.0, 0, None)
+    return Command(Batch(np.ones((1, 2)), np.ones(1), [key], tags=[list(tags)]), [], arrived=1.0, next_key=0)
 
 
 def of(key: str, *tags: str) -> ModelState:
@@ -44,19 +45,19 @@ def found(store: Store, directory: Path, keys: list[Any], *tags: str) -> tuple[s
 
 
 def edited(edits: Edits) -> Command:
-    return Command(None, [], 1.0, 0, None, edits)
+    return Command(None, [], edits, arrived=1.0, next_key=0)
 
 
 @pytest.mark.parametrize(
     "entry",
     [
         example("k"),
-        Command(None, ["k"], 1.0, 0, None),
-        Command(None, [], 1.0, 0, None, dropped=["k"]),
+        Command(None, ["k"], arrived=1.0, next_key=0),
+        Command(None, [], arrived=1.0, next_key=0, dropped=["k"]),
         edited(Edits(relabel={"k": 1.0})),
         edited(Edits(reweight={"k": 2.0})),
         edited(Edits(robust=Robustness(0.5, -0.5, {"k": 1}))),
-        Command(None, [], 1.0, 0, "of k, again"),
+        Command(None, [], arrived=1.0, next_key=0, request="of k, again"),
     ],
 )
 def test_in_a_record(entry: Command, store: Store, lease: Lease, tmp_path: Path) -> None:

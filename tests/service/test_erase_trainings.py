@@ -27,7 +27,7 @@ from livesvm.service.jobs.retraining_worker import retrain
 from livesvm.service.lifecycle.erasures import RETRAINING, ErasureRequest
 from livesvm.service.lifecycle.parts import Service
 from livesvm.service.lifecycle.search import Sought
-from livesvm.service.models.commands import Batch, Removal, Update
+from livesvm.service.models.commands import Removal
 from livesvm.service.models.spec import ModelSpec
 from livesvm.service.receipts.receipt import hashed, verified
 from livesvm.service.resources.compiling import Compiling
@@ -35,6 +35,7 @@ from livesvm.service.settings import Settings
 from livesvm.service.store.base import DocumentName, StoreDamaged, StoreUnavailable
 from livesvm.solvers.errors import InvalidInput
 from livesvm.solvers.estimators.large_window import LiveL2SVC
+from livesvm.solvers.models.change import Batch, Change
 from tests.support.erasing import bytes_of_directory, intent_of, traces
 from tests.support.live_models import predicted
 from tests.support.waiting import PATIENCE, until
@@ -83,7 +84,7 @@ def model(service: Service, id: str = "m", gamma: Any = 0.5) -> HostedModel:
 
 
 def learn(live: HostedModel, keys: list[Any], tags: list[list[str]] | None = None, rows: slice = slice(N)) -> None:
-    live.update(Update(Batch(X[rows], Y[rows], keys[rows], tags=None if tags is None else tags[rows])), None).result()
+    live.update(Change(Batch(X[rows], Y[rows], keys[rows], tags=None if tags is None else tags[rows])), None).result()
 
 
 def trained(service: Service, live: HostedModel, *, applied: bool = True, **asked: Any) -> JobRecord:
@@ -150,9 +151,9 @@ def test_a_model_is_retrained_on_what_is_left_of_its_window(
     learn(live, PEOPLE, [[f"tag of {one}"] for one in PEOPLE])
     trained(service, live, solver=solver)
     left = next(place for place in range(4, N) if live.current.estimator.window_is_free[place])
-    live.update(Update(remove=Removal(keys=[PEOPLE[left]])), None).result()
+    live.update(Change(remove=Removal(keys=[PEOPLE[left]])), None).result()
     for _ in range(4):  # so that no older snapshot nor the log names it
-        live.update(Update(remove=Removal(oldest=0)), None).result()
+        live.update(Change(remove=Removal(oldest=0)), None).result()
         live.checkpoint().result()
     gone = [GONE, left]
     names = tuple(PEOPLE[place] if by == "key" else f"tag of {PEOPLE[place]}" for place in gone)
@@ -235,7 +236,7 @@ def test_what_a_job_has_found_goes_too_where_it_was_not_applied(service: Service
     learn(of_window, PEOPLE)
     trained(service, of_window, applied=False)
     for place in range(N):
-        of_window.update(Update(remove=Removal(keys=[PEOPLE[place]])), None).result()
+        of_window.update(Change(remove=Removal(keys=[PEOPLE[place]])), None).result()
     of_window.checkpoint().result()
     check_there(tmp_path, GONE)
     service.erasures.erase_everywhere(Sought((PEOPLE[GONE],)), ASKED)
@@ -260,9 +261,9 @@ def test_a_job_that_works_on_a_copy_ends_with_what_it_knows(
     learn(live, PEOPLE, [[f"tag of {one}"] for one in PEOPLE])
     service.jobs.ask("retrain", live, RetrainRequest())
     assert begun.wait(PATIENCE)
-    live.update(Update(remove=Removal(keys=[PEOPLE[GONE]])), None).result()
+    live.update(Change(remove=Removal(keys=[PEOPLE[GONE]])), None).result()
     for _ in range(4):
-        live.update(Update(remove=Removal(oldest=0)), None).result()
+        live.update(Change(remove=Removal(oldest=0)), None).result()
         live.checkpoint().result()
     asked = Sought((PEOPLE[GONE],)) if by == "key" else Sought((), (f"tag of {PEOPLE[GONE]}",))
     receipt = service.erasures.erase_everywhere(asked, ASKED).receipt
@@ -380,7 +381,7 @@ def test_what_a_model_would_be_is_what_it_is_then(service: Service) -> None:
     now = predicted(live, PROBE).decision
     np.testing.assert_allclose(then["rows"]["after"]["decision"], now, atol=1e-9)
     with pytest.raises(InvalidInput, match="which no update changes"):
-        what_if(live.copy().result(), WhatIfQuestion(Update(remove=Removal(oldest=1))), service.settings)
+        what_if(live.copy().result(), WhatIfQuestion(Change(remove=Removal(oldest=1))), service.settings)
     uploaded(service, PEOPLE)
     trained(service, live, dataset="d")
     with pytest.raises(InvalidInput, match="was trained on dataset d"):
@@ -450,7 +451,7 @@ def test_a_gamma_of_the_examples_is_that_of_the_rest_after_a_retraining_too(
     spec = ModelSpec.model_validate({"id": "m", "kernel": {"name": "rbf", "gamma": "scale"}, **more})
     service.hosting.models.create("m", spec)
     live: Any = service.hosting.models.get("m")
-    live.update(Update(Batch(X, targets, [*PEOPLE])), None).result()
+    live.update(Change(Batch(X, targets, [*PEOPLE])), None).result()
     for _ in range(2 * batch + (more == {"task": "l2svc"})):
         record = service.jobs.ask("retrain", live, RetrainRequest())
         wait(service, record.id)

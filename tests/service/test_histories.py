@@ -16,11 +16,12 @@ import pytest
 from livesvm.service.errors import UnknownModel
 from livesvm.service.history.versions import oldest_kept, state_at
 from livesvm.service.hosting.model import HostedModel
-from livesvm.service.models.commands import Batch, Command, Edits, Update
+from livesvm.service.models.commands import Command
 from livesvm.service.models.spec import ModelSpec
 from livesvm.service.models.state import ModelState
 from livesvm.service.store.base import StoreDamaged, StoreUnavailable
 from livesvm.solvers.errors import InvalidInput, SolverError
+from livesvm.solvers.models.change import Batch, Change, Edits
 from tests.support.live_models import FailingStore, alive, batch, predicted
 from tests.support.solutions import ONE_CLASS, REGRESSION, SPEC, any_update, taken_back
 
@@ -38,7 +39,7 @@ def held(state: ModelState) -> dict[str, Any]:
     return {**reported, **{name: document[name] for name in names}, "arrived": document["arrived"].tolist()}
 
 
-def drawn(rng: np.random.Generator, live: HostedModel) -> Update:
+def drawn(rng: np.random.Generator, live: HostedModel) -> Change:
     """Return any update, of this task from the first on."""
     update = any_update(rng, live)
     if update.add is not None and live.spec.task == "oneclass":
@@ -46,7 +47,7 @@ def drawn(rng: np.random.Generator, live: HostedModel) -> Update:
     return update
 
 
-def updated(live: HostedModel, update: Update) -> bool:
+def updated(live: HostedModel, update: Change) -> bool:
     """Return whether an update could be applied."""
     try:
         live.update(update, None).result()
@@ -118,7 +119,7 @@ def test_what_is_reached_without_a_path_is_what_the_path_reaches(
         before = live.current.encode()
         update = drawn(rng, live)
         if step % 5 == 4:
-            update = Update(update.add, update.remove, Edits(decay=0.5, C=None if spec.C is None else 0.3 + step / 10))
+            update = Change(update.add, update.remove, Edits(decay=0.5, C=None if spec.C is None else 0.3 + step / 10))
         if not updated(live, update) or not live.sample().sizes.n_examples:
             continue
         command = [record for record in store.log("m", 0) if not record.aborted][-1]
@@ -177,7 +178,7 @@ def test_what_changed_is_in_a_snapshot_at_the_end(store: FailingStore) -> None:
 def test_settings_bound_every_model(store: FailingStore) -> None:
     live = alive(store, store.create("m", b""), max_features=2, max_examples=9, max_predict_rows=3, idempotency_keep=2)
     with pytest.raises(InvalidInput, match="3 columns, the limit is 2"):
-        live.update(Update(Batch(np.ones((1, 3)), np.ones(1))), None).result()
+        live.update(Change(Batch(np.ones((1, 3)), np.ones(1))), None).result()
     with pytest.raises(InvalidInput, match="10 examples, the limit is 9"):
         live.update(batch(0, 10), None).result()
     for name in ("first", "second", "third"):

@@ -33,7 +33,7 @@ from livesvm.service.jobs.plots import MOST_POINTS
 from livesvm.service.jobs.queue import JobLimits, Jobs
 from livesvm.service.jobs.retraining import Course
 from livesvm.service.logs import calls
-from livesvm.service.models.commands import Edits, Sizes, Update
+from livesvm.service.models.commands import Sizes
 from livesvm.service.models.retrained import Retrained
 from livesvm.service.models.state import ModelCopy, ModelState
 from livesvm.service.monitoring.metrics import Metrics
@@ -43,6 +43,7 @@ from livesvm.service.store import codec
 from livesvm.service.store.base import StoreUnavailable
 from livesvm.service.store.sqlite import SqliteStore
 from livesvm.solvers.errors import Cancelled, InvalidInput, NotOptimal
+from livesvm.solvers.models.change import Change, Edits
 from livesvm.solvers.runtime.progress import Progress
 from tests.support.live_models import alive, batch, predicted
 from tests.support.waiting import PATIENCE, until
@@ -65,7 +66,7 @@ class Work:
             "show": JobKind(in_process=self.show, plot=lambda result, extension: str(result["n"]).encode()),
             "wait to train": JobKind(self.wait, swaps=True),
             "count": JobKind(
-                self.count, apply=lambda result, choice: Update(edits=Edits(C=result["n"] * choice["by"]))
+                self.count, apply=lambda result, choice: Change(edits=Edits(C=result["n"] * choice["by"]))
             ),
         }
 
@@ -434,8 +435,8 @@ def test_a_result_is_applied_as_an_update_where_its_kind_allows_that(jobs: Jobs,
     record = jobs.submit("count", live, {})
     finished(jobs, record.id)
     model, update = jobs.update_of(record.id, {"by": 2})
-    assert (model, update) == ("m", Update(edits=Edits(C=16.0)))
-    assert isinstance(update, Update)
+    assert (model, update) == ("m", Change(edits=Edits(C=16.0)))
+    assert isinstance(update, Change)
     live.update(update, None).result()
     assert live.published.C == 16.0
     waiting = jobs.submit("wait", live, {})
@@ -493,7 +494,7 @@ def test_the_memory_of_a_retraining_is_that_of_its_copies() -> None:
 
 
 def test_a_job_works_with_what_updates_have_changed(live: HostedModel) -> None:
-    live.update(Update(edits=Edits(C=0.05)), None).result()
+    live.update(Change(edits=Edits(C=0.05)), None).result()
     copied = live.copy().result()
     assert copied.estimator().C == live.published.C == 0.05
     probe = np.random.default_rng(3).normal(size=(9, 2))

@@ -12,11 +12,12 @@ import pytest
 from livesvm.service.errors import IdempotencyConflict
 from livesvm.service.hosting.model import HostedModel
 from livesvm.service.models import commands
-from livesvm.service.models.commands import Batch, Edits, Removal, Update
+from livesvm.service.models.commands import Removal
 from livesvm.service.models.spec import ModelSpec
 from livesvm.service.models.state import ModelState
 from livesvm.service.store.base import StoreDamaged, StoreUnavailable
 from livesvm.solvers.errors import InvalidInput, NotOptimal, NotPositiveSemidefinite
+from livesvm.solvers.models.change import Batch, Change, Edits
 from tests.support.live_models import (
     FailingStore,
     alive,
@@ -72,14 +73,14 @@ def test_an_answer_that_could_not_be_kept_is_given_and_kept_later(store: Failing
 def test_a_refusal_that_could_not_be_noted_is_an_unknown_outcome(store: FailingStore) -> None:
     spec = ModelSpec.model_validate({"kernel": {"name": "sigmoid", "gamma": 1.0, "coef0": -1.0}})
     live = alive(store, store.create("m", b""), spec)
-    refused = Update(Batch(np.array([[0.0, 1.0], [1.0, 0.0], [2.0, 2.0]]), np.array([1.0, -1.0, 1.0])))
+    refused = Change(Batch(np.array([[0.0, 1.0], [1.0, 0.0], [2.0, 2.0]]), np.array([1.0, -1.0, 1.0])))
     store.failing = "abort"
     with pytest.raises(StoreUnavailable):
         live.update(refused, None).result()
     store.failing = ""
     with pytest.raises(NotPositiveSemidefinite):
         live.update(refused, None).result()
-    one = Update(Batch(np.ones((1, 2)), np.ones(1)))
+    one = Change(Batch(np.ones((1, 2)), np.ones(1)))
     live.update(one, None).result()
     assert live.published.version == 1
     live.stop()
@@ -92,12 +93,12 @@ def test_what_double_precision_cannot_hold_is_refused_before_it_is_logged(store:
     live = alive(store, store.create("m", b""), spec)
     rng = np.random.default_rng(0)
     with pytest.raises(InvalidInput, match="scale the features") as refused:
-        live.update(Update(Batch(rng.choice([-1e150, 1e150], (30, 2)), rng.choice([-1.0, 1.0], 30))), None).result()
+        live.update(Change(Batch(rng.choice([-1e150, 1e150], (30, 2)), rng.choice([-1.0, 1.0], 30))), None).result()
     assert (refused.value.field, refused.value.row) == ("X", 0)
     assert list(store.log("m", 0)) == []
     live.update(batch(0), None).result()
     with pytest.raises(InvalidInput, match="double precision"):
-        live.update(Update(edits=Edits(reweight={0: 1e100, 1: 1e100}, C=1e100)), None).result()
+        live.update(Change(edits=Edits(reweight={0: 1e100, 1: 1e100}, C=1e100)), None).result()
     assert [record.sequence for record in store.log("m", 0)] == [1]
     live.stop()
 
@@ -114,7 +115,7 @@ def test_an_unforeseen_failure_rebuilds_the_model(
     assert [record.aborted for record in store.log("m", 0)] == [False, True]  # before any other command
     np.testing.assert_array_equal(decisions(live), before)
     assert live.certificate().result()["n_examples"] == 8
-    live.update(Update(None, Removal(oldest=3)), "name").result()
+    live.update(Change(None, Removal(oldest=3)), "name").result()
     assert (live.published.version, live.published.sizes.n_examples) == (2, 5)
     check_restored(store, live)
 
@@ -196,7 +197,7 @@ def test_a_path_that_cannot_be_walked_again_is_replaced_by_a_fresh_solve(
 ) -> None:
     for seed in range(3):
         live.update(batch(seed), None).result()
-    live.update(Update(batch(3).add, Removal(oldest=5)), None).result()
+    live.update(Change(batch(3).add, Removal(oldest=5)), None).result()
     apply = ModelState.apply
 
     def failing_once(state: ModelState, command: Any) -> Any:

@@ -17,7 +17,7 @@ from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTrace
 
 from livesvm.service.access.keys import new_key
 from livesvm.service.logs import outlet
-from livesvm.service.logs.calls import tell
+from livesvm.service.logs.calls import AUDIT, tell
 from tests.service.process import ServiceProcess, ServiceStartedAfresh, blobs
 
 SECRET, ENTRY = new_key("gauge", "learn")
@@ -270,3 +270,26 @@ def test_traces_have_a_span_a_stage_below_the_callers(tmp_path: Path, monkeypatc
     assert [part.name for part in parts] == list(of(process, "mine")["stages"])
     assert parts[0].start_time_unix_nano == whole.start_time_unix_nano
     assert parts[-1].end_time_unix_nano == whole.end_time_unix_nano
+
+
+class Urgent(threading.Event):
+    """An event that counts how often it was set."""
+
+    n_set = 0
+
+    def set(self) -> None:
+        self.n_set += 1
+        super().set()
+
+
+@pytest.mark.parametrize(("action", "is_urgent"), [("update", False), ("observe", False), ("erase", True)])
+def test_a_change_that_the_store_has_wakes_the_log_only_after_its_pause(action: str, is_urgent: bool) -> None:
+    written: list[str] = []
+    handler = logging.Handler()
+    handler.emit = lambda record: written.append(record.getMessage())  # type: ignore[method-assign]
+    opened = outlet.Outlet(lambda: lambda name: handler)
+    opened._urgent = urgent = Urgent()
+    opened.emit(logging.makeLogRecord({"name": AUDIT, "msg": action, "levelno": logging.INFO, "facts": {}}))
+    opened.close()
+    assert written == [action]
+    assert urgent.n_set == is_urgent + 1  # and once for the end

@@ -12,6 +12,7 @@ import pytest
 from livesvm.service.api.bodies.reading import JSON, NPZ, Body, parse_update
 from livesvm.service.api.problem_documents import problem
 from livesvm.service.errors import InvalidRequest
+from livesvm.service.models.commands import digest_of
 from livesvm.service.resources.memory import Budget
 from livesvm.solvers.errors import InvalidInput
 
@@ -47,7 +48,7 @@ FIELDS: dict[str, Any] = {
 def verdict(data: bytes, media: str) -> tuple[Any, ...]:
     """Return what an update says, by its digest; or by which error it is refused, for which field, row and column."""
     try:
-        return ("accepted", parse_update(Body(data, media, 2**20, Budget())).digest())
+        return ("accepted", digest_of(parse_update(Body(data, media, 2**20, Budget()))))
     except (InvalidInput, InvalidRequest) as error:
         reported = problem(error)
         return (reported["type"], reported["field"].replace(".", "_"), reported.get("row"), reported.get("column"))

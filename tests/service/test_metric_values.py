@@ -15,11 +15,12 @@ import yaml
 from prometheus_client.parser import text_string_to_metric_families
 
 from livesvm.service.hosting.model import HostedModel
-from livesvm.service.models.commands import Removal, Update
+from livesvm.service.models.commands import Removal
 from livesvm.service.models.state import ModelState
 from livesvm.service.monitoring.metrics import Metrics
 from livesvm.service.store.base import StoreUnavailable
 from livesvm.solvers.errors import NotOptimal, UnknownKey
+from livesvm.solvers.models.change import Change
 from tests import documents
 from tests.service.conftest import Make
 from tests.service.process import ServiceProcess
@@ -319,6 +320,6 @@ def test_what_fails_is_counted_as_that(store: FailingStore, monkeypatch: pytest.
         "livesvm_store_seconds_count{operation=append}": 1.0,
         "livesvm_store_seconds_count{operation=abort}": 1.0,
     }
-    gone = after(metrics, lambda: live.update(Update(None, Removal(keys=["z"])), None).result(), UnknownKey)
+    gone = after(metrics, lambda: live.update(Change(None, Removal(keys=["z"])), None).result(), UnknownKey)
     assert gone == {"livesvm_updates_total{outcome=refused,task=svc}": 1.0}
     live.stop()

@@ -12,9 +12,10 @@ import pytest
 from livesvm.service.client import Client
 from livesvm.service.jobs import plots
 from livesvm.service.jobs.outlier_path import make_robust, plot
-from livesvm.service.models.commands import Command, Edits, Update
+from livesvm.service.models.commands import Command, digest_of
 from livesvm.solvers import IncrementalSVC, IncrementalSVR
 from livesvm.solvers.errors import InvalidInput
+from livesvm.solvers.models.change import Change, Edits
 from livesvm.solvers.robust.settings import Robustness
 from tests.oracle import Kernel
 from tests.robust import judge_labels
@@ -193,10 +194,10 @@ def test_only_a_value_of_the_path_can_be_applied(choice: dict[str, Any]) -> None
 
 def test_commands_keep_what_makes_a_model_robust() -> None:
     robust = Robustness(0.5, 0.0, {"a": 1, 7: -1})
-    command = Command(None, [], 0.0, 0, None, Edits(robust=robust))
+    command = Command(None, [], Edits(robust=robust), arrived=0.0, next_key=0)
     assert Command.decode(command.encode()) == command
     assert Edits(robust=robust).only({7}) == Edits(robust=Robustness(0.5, 0.0, {7: -1}))
-    assert Update(edits=Edits(C=1.0)).digest() != Update(edits=Edits(C=1.0, robust=robust)).digest()
+    assert digest_of(Change(edits=Edits(C=1.0))) != digest_of(Change(edits=Edits(C=1.0, robust=robust)))
 
 
 @pytest.mark.parametrize("is_judged", [False, True])

@@ -14,12 +14,12 @@ from sklearn.svm import SVC
 from livesvm.service.cli.main import main
 from livesvm.service.client import Client, ServiceProblem
 from livesvm.service.hosting.coverage import COPIES, memory_without_each
-from livesvm.service.models.commands import Batch, Update
 from livesvm.service.models.spec import ModelSpec
 from livesvm.service.models.state import ModelState
 from livesvm.service.models.window import WindowLimits
 from livesvm.solvers import IncrementalSVC, IncrementalSVR, conformal, drift
 from livesvm.solvers.analyses.leave_one_out.models_without import models_without_each
+from livesvm.solvers.models.change import Batch, Change
 from tests.service.process import ServiceProcess
 from tests.support.waiting import until
 
@@ -229,7 +229,7 @@ def test_a_coverage_is_asked_of_models_with_targets_alone(client: Client) -> Non
 )
 def test_the_memory_of_models_without_an_example_is_known_before(spec: dict[str, Any], y: Any) -> None:
     state = ModelState.empty(ModelSpec.model_validate({"id": "m", "kernel": KERNEL, **spec}), 8)
-    state.apply(state.plan(Update(Batch(X, y)), WindowLimits(1000, 10), 9, 1.0, None))
+    state.apply(state.plan(Change(Batch(X, y)), WindowLimits(1000, 10), 9, 1.0, None))
     found = models_without_each(state.estimator)
     assert found.nbytes <= memory_without_each(state.copy()) / COPIES <= 12 * found.nbytes
 

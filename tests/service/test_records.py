@@ -11,13 +11,14 @@ import pytest
 
 from livesvm.client import Client
 from livesvm.service.history.replay import together
-from livesvm.service.models.commands import Batch, Command, Edits, Update
+from livesvm.service.models.commands import Command
 from livesvm.service.models.published import ModelRecord
 from livesvm.service.models.spec import ModelSpec
 from livesvm.service.models.state import ModelState
 from livesvm.service.models.window import WindowLimits
 from livesvm.service.store import codec
 from livesvm.solvers import IncrementalSVC
+from livesvm.solvers.models.change import Batch, Change, Edits
 from tests.service.conftest import Make
 from tests.service.process import ServiceProcess
 
@@ -34,7 +35,7 @@ def hosted(task: str = "svc", **more: Any) -> ModelState:
 
 
 def planned(state: ModelState, part: slice, edits: Edits | None = None) -> Command:
-    update = Update(Batch(X[part], Y[state.spec.task][part]), edits=edits)
+    update = Change(Batch(X[part], Y[state.spec.task][part]), edits=edits)
     return state.plan(update, LIMITS, 10, float(part.start), None)
 
 
@@ -89,7 +90,7 @@ def test_a_choice_of_parameters_keeps_the_record_and_an_erasure_begins_it_again(
     taught(state, 40, 60)
     before = record_of(state)
     for change in ({"fit_intercept": False}, {"kernel": "laplacian"}):
-        state.apply(state.plan(Update(edits=Edits(change=change)), LIMITS, 10, 90.0, None))
+        state.apply(state.plan(Change(edits=Edits(change=change)), LIMITS, 10, 90.0, None))
         assert record_of(state) == before
     state.forget([next(iter(state.window.arrivals))])
     assert record_of(state)["n"] == 0

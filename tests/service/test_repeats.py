@@ -13,10 +13,10 @@ import numpy as np
 import pytest
 
 from livesvm.service.client import Client
-from livesvm.service.models.commands import Batch, Update
 from livesvm.service.models.spec import ModelSpec
 from livesvm.service.models.state import ModelState
 from livesvm.service.models.window import WindowLimits
+from livesvm.solvers.models.change import Batch, Change
 from tests.service.conftest import Make
 from tests.service.process import ServiceProcess
 from tests.support.erasing import Kept, data, keeping, places
@@ -157,12 +157,12 @@ def test_numbers_are_remembered_where_some_are_made_here(restarts: bool) -> None
     limits = WindowLimits(1000, 10, max_examples=SIZE)
     for first in (0, None, 100):
         keys: list[Any] | None = None if first is None else list(range(first, first + 4))
-        update = Update(Batch(np.ones((4, 3)), np.resize([-1.0, 1.0], 4), keys))
+        update = Change(Batch(np.ones((4, 3)), np.resize([-1.0, 1.0], 4), keys))
         state.apply(state.window.plan(update, limits, 0.0, None))
         if restarts:
             state = ModelState.decode(state.spec, 8, state.encode())
     again = Batch(np.ones((2, 3)), np.ones(2), [0, 200])
-    command = state.window.plan(Update(again, on_repeat="ignore"), limits, 0.0, None)
+    command = state.window.plan(Change(again, on_repeat="ignore"), limits, 0.0, None)
     assert (command.added, command.ignored) == ([200], [0])
 
 

@@ -10,13 +10,14 @@ import pytest
 from livesvm.service.history import replay
 from livesvm.service.history.replay import together
 from livesvm.service.hosting.model import limits_of
-from livesvm.service.models.commands import Batch, Command, Edits, Removal, Update
+from livesvm.service.models.commands import Command, Removal, digest_of
 from livesvm.service.models.spec import ModelSpec
 from livesvm.service.models.state import ModelState
 from livesvm.service.store.base import Idempotency, StoreDamaged
 from livesvm.service.store.sqlite import SqliteStore
 from livesvm.solvers.errors import NotOptimal
 from livesvm.solvers.models.base import LiveEstimator
+from livesvm.solvers.models.change import Batch, Change, Edits
 from livesvm.solvers.sparse import dense
 from tests.support.live_models import Recovering, alive, batch, decisions
 
@@ -27,22 +28,24 @@ SPEC = ModelSpec.model_validate({"id": "m", "C": 10.0, "window": {"max_examples"
 def paths(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     """Examples that came on each path that is walked."""
     walked: list[int] = []
-    update = LiveEstimator.update
+    learn = LiveEstimator.learn
 
-    def noted(model: LiveEstimator, add: Any = None, *arguments: Any, **options: Any) -> Any:
-        walked.append(0 if add is None else len(add[0]))
-        return update(model, add, *arguments, **options)
+    def noted(model: LiveEstimator, change: Change) -> Any:
+        walked.append(0 if change.add is None else len(change.add.X))
+        return learn(model, change)
 
-    monkeypatch.setattr(LiveEstimator, "update", noted)
+    monkeypatch.setattr(LiveEstimator, "learn", noted)
     return walked
 
 
 def command(add: dict[Any, float] | None, remove: list[Any], weights: bool = False) -> Command:
     """Return a command that adds examples by key, each with one feature and its sign as label."""
     if add is None:
-        return Command(None, remove, 1.0, 9, None)
+        return Command(None, remove, arrived=1.0, next_key=9)
     X = np.array([[value] for value in add.values()])
-    return Command(Batch(X, np.sign(X[:, 0]), list(add), np.abs(X[:, 0]) if weights else None), remove, 1.0, 9, None)
+    return Command(
+        Batch(X, np.sign(X[:, 0]), list(add), np.abs(X[:, 0]) if weights else None), remove, arrived=1.0, next_key=9
+    )
 
 
 def test_what_comes_and_goes_leaves_nothing_behind() -> None:
@@ -103,9 +106,9 @@ def test_a_class_that_came_and_went_is_known_again(
         assert added is not None
         keys: list[Any] = [f"{seed}-{row}" for row in range(4)]
         gone = Removal([f"{seed - 1}-{row}" for row in range(4)]) if seed > 1 else None
-        live.update(Update(Batch(added.X, np.full(4, float(label)), keys), gone), None).result()
+        live.update(Change(Batch(added.X, np.full(4, float(label)), keys), gone), None).result()
     for seed in range(9, 12):
-        live.update(Update(Batch(np.ones((1, 2)) * seed, np.full(1, float(labels[0])))), None).result()
+        live.update(Change(Batch(np.ones((1, 2)) * seed, np.full(1, float(labels[0])))), None).result()
     paths.clear()
     restored(store, live)
     assert paths[-1] >= 3  # what brings no class is walked together
@@ -118,10 +121,10 @@ def test_what_takes_the_place_of_its_key_is_replayed(store: SqliteStore) -> None
         added = batch(seed).add
         assert added is not None
         named = Batch(added.X, added.y, keys if seed % 4 == 0 else None)
-        live.update(Update(named, on_repeat="replace"), None).result()
+        live.update(Change(named, on_repeat="replace"), None).result()
     assert live.published.sizes.n_examples == 30
     again = restored(store, live)
-    live.update(Update(None, Removal(oldest=1)), None)
+    live.update(Change(None, Removal(oldest=1)), None)
     again.checkpoint().result()
     restored(store, again)
 
@@ -130,9 +133,9 @@ def test_edits_are_replayed_in_their_place(store: SqliteStore, paths: list[int])
     live = alive(store, store.create("m", b""), SPEC)
     for seed in range(3):
         live.update(batch(seed), None).result()
-    live.update(Update(edits=Edits(decay=0.5, C=3.0)), None).result()
+    live.update(Change(edits=Edits(decay=0.5, C=3.0)), None).result()
     for seed in range(3, 6):
-        live.update(Update(batch(seed, 4).add, Removal(oldest=2)), None).result()
+        live.update(Change(batch(seed, 4).add, Removal(oldest=2)), None).result()
     paths.clear()
     restored(store, live)
     assert paths == [8, 16, 0, 12]
@@ -200,35 +203,32 @@ def test_a_newest_update_that_cannot_be_applied_is_taken_back_without_those_befo
     poison = batch(4)
     command = live.current.window.plan(poison, limits_of(live.spec, live.context.settings), 0.0, None)
     store.append(live.journal.lease, 5, command.encode(), None, keep=1)  # and the process died before it found out
-    update = LiveEstimator.update
+    learn = LiveEstimator.learn
 
-    def refusing(model: LiveEstimator, add: Any = None, *arguments: Any, **options: Any) -> Any:
-        if (
-            add is not None
-            and poison.add is not None
-            and dense(poison.add.X)[0].tolist() in np.asarray(add[0]).tolist()
-        ):
+    def refusing(model: LiveEstimator, change: Change) -> Any:
+        come, gone = change.add, poison.add
+        if come is not None and gone is not None and dense(gone.X)[0].tolist() in np.asarray(come.X).tolist():
             raise NotOptimal("this one cannot be followed")
-        return update(model, add, *arguments, **options)
+        return learn(model, change)
 
-    monkeypatch.setattr(LiveEstimator, "update", refusing)
+    monkeypatch.setattr(LiveEstimator, "learn", refusing)
     again = restored(store, live)
     assert again.recovered.replayed == 4
     assert [record.aborted for record in store.log("m", 3)] == [False, True]
 
 
-def failing_at(poison: Update, error: Exception, monkeypatch: pytest.MonkeyPatch) -> None:
+def failing_at(poison: Change, error: Exception, monkeypatch: pytest.MonkeyPatch) -> None:
     """Have the solver fail, and leave the model in pieces, whenever these examples come."""
     first = [] if poison.add is None else dense(poison.add.X)[0].tolist()
-    update = LiveEstimator.update
+    learn = LiveEstimator.learn
 
-    def failing(model: LiveEstimator, add: Any = None, *arguments: Any, **options: Any) -> Any:
-        if add is not None and isinstance(add[0], np.ndarray) and first in add[0].tolist():
+    def failing(model: LiveEstimator, change: Change) -> Any:
+        if change.add is not None and isinstance(change.add.X, np.ndarray) and first in change.add.X.tolist():
             model._forget()
             raise error
-        return update(model, add, *arguments, **options)
+        return learn(model, change)
 
-    monkeypatch.setattr(LiveEstimator, "update", failing)
+    monkeypatch.setattr(LiveEstimator, "learn", failing)
 
 
 @pytest.mark.parametrize("name", [None, "name"])
@@ -240,7 +240,7 @@ def test_a_newest_update_that_fails_in_an_unforeseen_way_is_taken_back(
     for seed in range(n_before):
         live.update(batch(seed), None).result()
     command = live.current.window.plan(batch(9), limits_of(live.spec, live.context.settings), 0.0, name)
-    asked = None if name is None else Idempotency(name, batch(9).digest())
+    asked = None if name is None else Idempotency(name, digest_of(batch(9)))
     store.append(live.journal.lease, n_before + 1, command.encode(), asked, keep=9)  # and the process died
     with monkeypatch.context() as patched:
         failing_at(batch(9), ValueError("of no use"), patched)

@@ -14,7 +14,7 @@ import pytest
 from livesvm.service.errors import EmptyModel
 from livesvm.service.history.entries import Restoration
 from livesvm.service.jobs.retraining_worker import retrain
-from livesvm.service.models.commands import Batch, Edits, Removal, Update
+from livesvm.service.models.commands import Removal
 from livesvm.service.models.retrained import Retrained
 from livesvm.service.models.spec import ModelSpec
 from livesvm.service.models.state import ModelCopy, ModelState
@@ -22,6 +22,7 @@ from livesvm.service.models.window import WindowLimits
 from livesvm.service.store import codec
 from livesvm.service.store.sqlite import SqliteStore
 from livesvm.solvers.errors import InvalidInput
+from livesvm.solvers.models.change import Batch, Change, Edits
 from livesvm.solvers.robust.settings import Robustness
 from livesvm.solvers.sparse import dense
 from tests.support.erasing import intent_of
@@ -50,34 +51,34 @@ SPECS: dict[str, tuple[dict[str, Any], Any, tuple[Any, Any]]] = {
 """Specification, targets of all rows, and other targets of the examples 3 and 4."""
 
 
-def rows(case: str, numbers: range, keys: list[Any], shift: float = 0.0, **columns: Any) -> Update:
+def rows(case: str, numbers: range, keys: list[Any], shift: float = 0.0, **columns: Any) -> Change:
     """Add these rows under these keys, which may have been there before."""
     targets = SPECS[case][1]
-    return Update(
+    return Change(
         Batch(X[numbers] + shift, None if targets is None else targets[numbers], keys, **columns), on_repeat="replace"
     )
 
 
-def removal(*keys: Any) -> Update:
-    return Update(remove=Removal(keys=[*keys]))
+def removal(*keys: Any) -> Change:
+    return Change(remove=Removal(keys=[*keys]))
 
 
-def edits(**verbs: Any) -> Update:
-    return Update(edits=Edits(**verbs))
+def edits(**verbs: Any) -> Change:
+    return Change(edits=Edits(**verbs))
 
 
-def changed(**parameters: Any) -> Callable[[str], list[Update]]:
+def changed(**parameters: Any) -> Callable[[str], list[Change]]:
     return lambda case: [edits(change=parameters)]
 
 
-COMMON: dict[str, Callable[[str], list[Update]]] = {
+COMMON: dict[str, Callable[[str], list[Change]]] = {
     "nothing": lambda case: [],
     "add": lambda case: [rows(case, range(30, 33), ["a", "b", "c"], weights=np.array([1.0, 0.5, 2.0]))],
-    "remove": lambda case: [removal(3, 7), Update(remove=Removal(oldest=2))],
+    "remove": lambda case: [removal(3, 7), Change(remove=Removal(oldest=2))],
     "relabel": lambda case: [edits(relabel=dict(zip((3, 4), SPECS[case][2], strict=True)))],
     "reweight": lambda case: [edits(reweight={5: 3.0, 6: 0.0}), edits(reweight={5: 2.0})],
     "decay": lambda case: [edits(decay=0.7)],
-    "all leave": lambda case: [Update(rows(case, range(30, 50), [*range(30, 50)]).add, Removal(oldest=N))],
+    "all leave": lambda case: [Change(rows(case, range(30, 50), [*range(30, 50)]).add, Removal(oldest=N))],
     "age out": lambda case: [rows(case, range(33, 36), ["a", "b", "c"], times=np.full(3, 200.0))],
     "return": lambda case: [removal(4), rows(case, range(4, 5), [4])],
     "return as another": lambda case: [removal(4), rows(case, range(4, 5), [4], 0.3)],
@@ -94,7 +95,7 @@ OF_KERNELS = {
     "kernel": changed(**POLY),
     "scale": changed(scale="minmax"),
 }
-MORE: dict[str, dict[str, Callable[[str], list[Update]]]] = {
+MORE: dict[str, dict[str, Callable[[str], list[Change]]]] = {
     "two classes": COST
     | OF_KERNELS
     | {
@@ -109,7 +110,7 @@ MORE: dict[str, dict[str, Callable[[str], list[Update]]]] = {
     | {"rescale": lambda case: [rows(case, range(30, 50), [*range(30, 50)], 3.0), edits(rescale=True)]},
     "words": COST
     | OF_KERNELS
-    | {"a class that goes again": lambda case: [Update(Batch(X[40:41], np.array(["eel"]), ["e"])), removal("e")]},
+    | {"a class that goes again": lambda case: [Change(Batch(X[40:41], np.array(["eel"]), ["e"])), removal("e")]},
     "svr": COST | OF_KERNELS | {"epsilon": changed(epsilon=0.3)},
     "oneclass": OF_KERNELS | {"nu": changed(nu=0.5)},
     "pu": COST | OF_KERNELS | {"prior": changed(prior=0.6), "prior, open": changed(prior="estimate")},
@@ -123,7 +124,7 @@ def spec_of(case: str) -> ModelSpec:
     return ModelSpec.model_validate({"id": "m", "kernel": KERNEL, **SPECS[case][0]})
 
 
-def do(state: ModelState, update: Update, now: float = 1.0, **limits: Any) -> None:
+def do(state: ModelState, update: Change, now: float = 1.0, **limits: Any) -> None:
     state.apply(state.window.plan(update, WindowLimits(1000, 10, **limits), now, None))
 
 

@@ -15,14 +15,15 @@ import pytest
 
 from livesvm.service.client import Client, ServiceProblem
 from livesvm.service.hosting import choice
-from livesvm.service.models.commands import Batch, Command, Edits, Removal, Update
-from livesvm.service.models.self_tuning import TUNED, TuningSchedule, chosen
+from livesvm.service.models.commands import Command, Removal
+from livesvm.service.models.self_tuning import TuningSchedule, chosen
 from livesvm.service.models.spec import KernelSpec, ModelSpec
 from livesvm.service.models.state import ModelState
 from livesvm.service.models.table_rows import checked
 from livesvm.service.models.window import WindowLimits
 from livesvm.solvers import IncrementalPUClassifier, IncrementalSVC
 from livesvm.solvers.analyses.tuning.automatic import TunedParameters, choose
+from livesvm.solvers.models.change import TUNED, Batch, Change, Edits
 from livesvm.solvers.runtime.interrupt import check
 from tests.service.conftest import Make
 from tests.service.process import ServiceProcess
@@ -322,8 +323,8 @@ def gate(monkeypatch: pytest.MonkeyPatch) -> Iterator[SimpleNamespace]:
     both.opened.set()
 
 
-def some(start: int, stop: int) -> Update:
-    return Update(Batch(X[start:stop], Y[start:stop].astype(float), [*range(start, stop)]))
+def some(start: int, stop: int) -> Change:
+    return Change(Batch(X[start:stop], Y[start:stop].astype(float), [*range(start, stop)]))
 
 
 def until_chosen(live: Any, version: int = 0) -> dict[str, Any]:
@@ -347,7 +348,7 @@ def test_what_changes_meanwhile_is_kept(live: Any, gate: SimpleNamespace) -> Non
     assert gate.begun.wait(SECONDS)
     live.update(some(60, 90), None).result()
     relabel = Edits(relabel={3: -Y[3].astype(float)}, decay=0.9)
-    live.update(Update(remove=Removal(oldest=2), edits=relabel), None).result()
+    live.update(Change(remove=Removal(oldest=2), edits=relabel), None).result()
     assert live.published.version == 3
     gate.opened.set()
     found = until_chosen(live)
@@ -367,7 +368,7 @@ def test_what_changes_meanwhile_is_kept(live: Any, gate: SimpleNamespace) -> Non
 def test_a_choice_for_other_parameters_is_dropped(live: Any, gate: SimpleNamespace, edits: Edits) -> None:
     live.update(some(0, 60), None).result()
     assert gate.begun.wait(SECONDS)
-    live.update(Update(edits=edits), None).result()
+    live.update(Change(edits=edits), None).result()
     before = predicted(live, X[:20])
     gate.opened.set()
     live.context.tuners.shutdown()
@@ -405,7 +406,7 @@ def test_a_window_that_cannot_be_judged_by_is_tried_again_later(live: Any, monke
     monkeypatch.setattr(choice, "choose", counted)
     for start in range(0, 100, 10):
         y = np.where(np.arange(start, start + 10) == 0, -1.0, 1.0)
-        live.update(Update(Batch(X[start : start + 10], y, [*range(start, start + 10)])), None).result()
+        live.update(Change(Batch(X[start : start + 10], y, [*range(start, start + 10)])), None).result()
         live.context.tuners.submit(int).result()  # after a choice that was begun
         live.checkpoint().result()
     assert tried == [40, 80]
@@ -417,7 +418,7 @@ def tuned_command(state: ModelState, **parameters: Any) -> Command:
     estimator: Any = state.estimator
     found = chosen(choose(estimator), "first", is_first=True)
     found["parameters"] |= parameters
-    return state.plan(Update(edits=Edits(change={TUNED: found})), LIMITS, 8, 0.0, None)
+    return state.plan(Change(edits=Edits(change={TUNED: found})), LIMITS, 8, 0.0, None)
 
 
 OF_RANK: dict[str, Any] = {"id": "m", "C": "auto", "components": 15}
@@ -441,13 +442,13 @@ def test_a_replayed_choice_leads_to_the_same_model(spec: ModelSpec) -> None:
         log.append(command.encode())
         return live.apply(Command.decode(log[-1]))
 
-    take(live.plan(Update(Batch(given, y)), LIMITS, 8, 0.0, None))
+    take(live.plan(Change(Batch(given, y)), LIMITS, 8, 0.0, None))
     outcome = take(tuned_command(live, **{"C": 1.2} if spec is GIVEN_GAMMA else {}))
     assert outcome.more["resolved"] == (spec is not GIVEN_GAMMA)
     if spec is GIVEN_GAMMA:
         assert outcome.events > 0  # C moved along its path
-    take(live.plan(Update(Batch(given, y), Removal(oldest=50)), LIMITS, 8, 0.0, None))
-    take(live.plan(Update(edits=Edits(C=2.0)), LIMITS, 8, 0.0, None))
+    take(live.plan(Change(Batch(given, y), Removal(oldest=50)), LIMITS, 8, 0.0, None))
+    take(live.plan(Change(edits=Edits(C=2.0)), LIMITS, 8, 0.0, None))
     replayed, cold = ModelState.empty(spec, 64), ModelState.empty(spec, 64)
     for record in log:
         replayed.apply(Command.decode(record))

@@ -14,13 +14,14 @@ import numpy as np
 import pytest
 
 from livesvm.service.history.solutions import solution_of
-from livesvm.service.models.commands import Batch, Edits, Update
 from livesvm.service.models.spec import ModelSpec
 from livesvm.service.store import codec
 from livesvm.service.store.base import Solution, StoreDamaged
 from livesvm.service.store.sqlite import SqliteStore
 from livesvm.solvers.errors import SolverError
 from livesvm.solvers.models.base import LiveEstimator
+from livesvm.solvers.models.change import Batch, Change, Edits
+from livesvm.solvers.models.report import UpdateReport
 from livesvm.solvers.robust.settings import Robustness
 from tests.support.live_models import FailingStore, Recovering, alive, batch, decisions
 from tests.support.solutions import ONE_CLASS, REGRESSION, SPEC, any_update, taken_back
@@ -72,7 +73,7 @@ def test_any_history_comes_back_as_it_was(store: FailingStore, spec: ModelSpec, 
         try:
             live.update(any_update(rng, live), None).result()
         except SolverError:  # such as the last example of a class
-            unlabelled = Update(Batch(rng.normal(size=(3, 2))))
+            unlabelled = Change(Batch(rng.normal(size=(3, 2))))
             live.update(unlabelled if spec.task == "oneclass" else batch(step), None).result()
         if step % 4 == 3:
             again(store, live, 0)
@@ -94,7 +95,7 @@ def test_what_was_taken_back_is_in_no_solution(store: FailingStore, seed: int) -
         elif step % 3 == 1:
             taken_back(store, partial(live.update, named(batch(1000 + step, 1), [oldest]), None))
         if rng.random() < 0.5:
-            live.update(Update(edits=Edits(decay=0.9)), None).result()
+            live.update(Change(edits=Edits(decay=0.9)), None).result()
         else:
             pool = [key for key in ("a", "b", "c", "d", "e", "f") if key not in kept]
             keys = [str(key) for key in rng.choice(pool, 2, replace=False)]
@@ -103,7 +104,7 @@ def test_what_was_taken_back_is_in_no_solution(store: FailingStore, seed: int) -
         live.journal.lease = store.acquire("m")
 
 
-def named(update: Update, keys: list[Any]) -> Update:
+def named(update: Change, keys: list[Any]) -> Change:
     """Return an update under keys of one's choice, known or not."""
     assert update.add is not None
     return replace(update, add=replace(update.add, keys=keys), on_repeat="replace")
@@ -111,7 +112,7 @@ def named(update: Update, keys: list[Any]) -> Update:
 
 def test_a_robust_model_comes_back_robust(store: FailingStore) -> None:
     live = with_solution(store, SPEC)
-    live.update(Update(edits=Edits(robust=Robustness(0.2, -0.5, {}))), None).result()
+    live.update(Change(edits=Edits(robust=Robustness(0.2, -0.5, {}))), None).result()
     back = again(store, live, 0)
     assert back.current.estimator.robustness() == live.current.estimator.robustness()
 
@@ -121,13 +122,13 @@ def test_nothing_is_solved_and_short_updates_behind_a_solution_are(
 ) -> None:
     live = with_solution(store, SPEC)
     solved: list[object] = []
-    update = LiveEstimator.update
+    learn = LiveEstimator.learn
 
-    def noted(model: LiveEstimator, *arguments: Any, **options: Any) -> Any:
+    def noted(model: LiveEstimator, change: Change) -> UpdateReport:
         solved.append(model)
-        return update(model, *arguments, **options)
+        return learn(model, change)
 
-    monkeypatch.setattr(LiveEstimator, "update", noted)
+    monkeypatch.setattr(LiveEstimator, "learn", noted)
     back = again(store, live, 0)
     assert solved == []
     for seed in (7, 8):
@@ -273,6 +274,6 @@ def test_a_solution_is_much_smaller_than_a_snapshot(tmp_path: Path) -> None:
     spec = ModelSpec.model_validate({"id": "m", "C": 1.0})
     with closing(FailingStore(tmp_path / "store")) as store:
         live = alive(store, store.create("m", b""), spec)
-        live.update(Update(Batch(rng.normal(size=(400, 80)), rng.choice([-1.0, 1.0], 400))), None).result()
+        live.update(Change(Batch(rng.normal(size=(400, 80)), rng.choice([-1.0, 1.0], 400))), None).result()
         assert len(solution_of(live.current, newest(store)).data) < len(live.current.encode()) / 12
         live.stop()

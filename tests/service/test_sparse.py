@@ -16,7 +16,7 @@ from livesvm.service.client import Client, ServiceProblem
 from livesvm.service.history.replay import together
 from livesvm.service.history.solutions import solution_of, solved
 from livesvm.service.jobs.retraining_worker import retrain
-from livesvm.service.models.commands import Batch, Command, Update
+from livesvm.service.models.commands import Command
 from livesvm.service.models.spec import ModelSpec
 from livesvm.service.models.state import ModelState
 from livesvm.service.models.window import WindowLimits
@@ -24,6 +24,7 @@ from livesvm.service.resources.memory import FIXED_BYTES
 from livesvm.service.store import codec
 from livesvm.service.store.base import LogRecord, StoreDamaged
 from livesvm.solvers import IncrementalSVC
+from livesvm.solvers.models.change import Batch, Change
 from livesvm.solvers.sparse import BYTES, SparseRows
 from livesvm.solvers.validation import features
 from tests.service.process import ServiceProcess
@@ -129,7 +130,7 @@ def test_an_npz_file_of_sparse_rows_is_an_update(process: ServiceProcess, client
 
 def planned(state: ModelState, X: Any, y: Any, **limits: Any) -> Command:
     rows = X if isinstance(X, np.ndarray) else features(X)
-    return state.window.plan(Update(Batch(rows, y)), WindowLimits(10_000, 10_000, **limits), 1.0, None)
+    return state.window.plan(Change(Batch(rows, y)), WindowLimits(10_000, 10_000, **limits), 1.0, None)
 
 
 def test_logs_snapshots_solutions_and_retrainings_hold_it_sparse(tmp_path: Path) -> None:

@@ -18,7 +18,8 @@ SCRIPT = """
 import sys
 import numpy as np
 import livesvm.service.api.app, livesvm.service.process.start
-from livesvm.service.models.commands import Batch, Edits, Removal, Update
+from livesvm.service.models.commands import Removal
+from livesvm.solvers.models.change import Batch, Change, Edits
 from livesvm.service.models.state import ModelState
 from livesvm.service.models.spec import ModelSpec
 from livesvm.service.models.tasks import TASKS
@@ -35,7 +36,7 @@ for task in TASKS:
     state = ModelState.empty(spec, 8)
     targets = {"oneclass": None, "pu": np.maximum(y, 0.0)}
     added = Batch(X, targets.get(task, y))
-    for update in (Update(added), Update(remove=Removal(oldest=2), edits=Edits(reweight={5: 0.5}, decay=0.9))):
+    for update in (Change(added), Change(remove=Removal(oldest=2), edits=Edits(reweight={5: 0.5}, decay=0.9))):
         state.apply(state.window.plan(update, WindowLimits(100, 10), 0.0, None))
     state = ModelState.decode(spec, 8, state.encode())
     if TASKS[task].is_exact:

@@ -10,12 +10,14 @@ import threading
 import time
 from pathlib import Path
 from typing import Any
+from unittest.mock import Mock
 
 import httpx
 import numpy as np
 import pytest
 from starlette.types import Message
 
+from livesvm.service.api.edge.connections import _Answer
 from livesvm.service.api.streams import Event, Streams
 from tests.service.conftest import Make
 from tests.service.process import ServiceProcess, blobs
@@ -156,3 +158,26 @@ def test_streams_count_as_requests_and_not_as_slow_ones(http: httpx.Client, make
         response.read()
     until(lambda: noted(http, metrics[0]) != before[0], 10)  # the reader may be done before the request is
     assert [noted(http, metric) for metric in metrics] == [before[0] + 1, before[1]]
+
+
+HEAD = b"HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\n"
+CHUNKED = b"HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n"
+
+
+@pytest.mark.parametrize(
+    ("pieces", "sends"),
+    [
+        ([HEAD, b"ab", b"\r\ncontent-length: 1\r\n"], [HEAD + b"ab", b"\r\ncontent-length: 1\r\n"]),
+        ([HEAD, b""], [HEAD]),
+        ([HEAD], [HEAD]),
+        ([CHUNKED, b"2\r\nab\r\n", HEAD], [CHUNKED, b"2\r\nab\r\n", HEAD]),
+    ],
+)
+def test_a_head_goes_out_with_the_body_that_it_announces(pieces: list[bytes], sends: list[bytes]) -> None:
+    transport = Mock()
+    answer = _Answer(transport)
+    for piece in pieces:
+        answer.write(piece)
+    answer.close()
+    assert [call.args[0] for call in transport.write.call_args_list if call.args[0]] == sends
+    transport.close.assert_called_once()

@@ -30,7 +30,7 @@ from livesvm.service.client import AsyncClient, Client, ServiceProblem
 from livesvm.service.datasets.arrays import Arrays
 from livesvm.service.datasets.parsing import parse
 from livesvm.service.history.replay import together
-from livesvm.service.models.commands import Batch, Command, Edits, Removal, Update
+from livesvm.service.models.commands import Command, Removal, batch_document, memory_of
 from livesvm.service.models.examples import WantedExamples, page_of
 from livesvm.service.models.spec import ModelSpec
 from livesvm.service.models.state import ModelState
@@ -39,6 +39,7 @@ from livesvm.service.models.window import WindowLimits
 from livesvm.solvers import IncrementalSVC
 from livesvm.solvers.errors import InvalidInput
 from livesvm.solvers.estimators.large_window import LiveL2SVC
+from livesvm.solvers.models.change import Batch, Change, Edits
 from livesvm.solvers.tables.cells import code_of
 from livesvm.solvers.tables.columns import Codes, found_in
 from tests.service.conftest import Make
@@ -76,19 +77,19 @@ def batch(rows: list[Row], y: list[str], keys: list[Any] | None = None) -> Batch
     return Batch(checked(rows), np.array(y), keys)
 
 
-def updates() -> Iterator[Update]:
+def updates() -> Iterator[Change]:
     """Yield updates with new words, gaps, a slide, corrections, and new encodings."""
-    yield Update(batch(ROWS, Y, [f"c{at}" for at in range(80)]))
+    yield Change(batch(ROWS, Y, [f"c{at}" for at in range(80)]))
     for number in range(3):
         rows, y = customers(10, 20 + number)
         rows[0]["plan"] = f"offer {number}"
-        yield Update(batch(rows, y), Removal(oldest=10))
-    yield Update(edits=Edits(relabel={"c40": "left"}, reweight={"c41": 0.5}))
-    yield Update(batch([{"plan": "gold"}, {"age": 30}], ["stays", "left"], ["c42", "new"]), on_repeat="replace")
-    yield Update(edits=Edits(rescale=True))
-    yield Update(edits=Edits(change={"columns": [*GIVEN, {"name": "vip", "kind": "yes-no", "relevance": 2.0}]}))
-    yield Update(batch(*customers(5, 30)), Removal(oldest=5))
-    yield Update(edits=Edits(change={"gamma": 0.2}))
+        yield Change(batch(rows, y), Removal(oldest=10))
+    yield Change(edits=Edits(relabel={"c40": "left"}, reweight={"c41": 0.5}))
+    yield Change(batch([{"plan": "gold"}, {"age": 30}], ["stays", "left"], ["c42", "new"]), on_repeat="replace")
+    yield Change(edits=Edits(rescale=True))
+    yield Change(edits=Edits(change={"columns": [*GIVEN, {"name": "vip", "kind": "yes-no", "relevance": 2.0}]}))
+    yield Change(batch(*customers(5, 30)), Removal(oldest=5))
+    yield Change(edits=Edits(change={"gamma": 0.2}))
 
 
 def decisions(state: ModelState) -> Any:
@@ -142,10 +143,10 @@ def test_several_updates_together_bring_their_words(components: int | None) -> N
 
 def test_what_failed_at_first_decides_nothing() -> None:
     state = ModelState.empty(ModelSpec(id="m", **SPEC), 64)
-    command = state.plan(Update(batch([{"a": 1.0}, {"a": 2.0}], ["x", "y"])), LIMITS, 8, 0.0, None)
+    command = state.plan(Change(batch([{"a": 1.0}, {"a": 2.0}], ["x", "y"])), LIMITS, 8, 0.0, None)
     assert command.add is not None
     state.skip()
-    state.apply(state.plan(Update(batch(ROWS, Y)), LIMITS, 8, 0.0, None))
+    state.apply(state.plan(Change(batch(ROWS, Y)), LIMITS, 8, 0.0, None))
     assert [one["name"] for one in state.parameters["columns"]] == ["age", "plan", "joined", "vip"]
 
 
@@ -538,9 +539,9 @@ def test_jobs_take_tables(service: ServiceProcess, make: Make) -> None:
 def test_rows_with_many_names_are_refused_before_they_are_a_table() -> None:
     state = applied(ModelSpec(id="m", **SPEC), list(updates())[:1])
     rows = checked([{f"name {at}": 1.0} for at in range(9_000)])
-    assert Update(Batch(rows)).memory() > 9_000**2 * 100
+    assert memory_of(Change(Batch(rows))) > 9_000**2 * 100
     with pytest.raises(InvalidInput, match="no column of the model") as caught:
-        state.plan(Update(Batch(rows, np.array(["left"] * 9_000))), LIMITS, 8, 0.0, None)
+        state.plan(Change(Batch(rows, np.array(["left"] * 9_000))), LIMITS, 8, 0.0, None)
     assert (caught.value.row, caught.value.name) == (0, "name 0")
     with pytest.raises(InvalidInput, match="more than 10000 columns"):
         checked([{f"name {at}": 1.0} for at in range(11_000)])
@@ -549,10 +550,10 @@ def test_rows_with_many_names_are_refused_before_they_are_a_table() -> None:
 def test_rows_are_numbers_once_the_columns_are_known() -> None:
     state = applied(ModelSpec(id="m", **SPEC), list(updates())[:1])
     with pytest.raises(InvalidInput, match="send rows"):
-        state.plan(Update(Batch(np.ones((1, 4)), np.array(["left"]))), LIMITS, 8, 0.0, None)
-    command = state.plan(Update(batch([{"plan": "gold"}], ["stays"])), LIMITS, 8, 0.0, None)
+        state.plan(Change(Batch(np.ones((1, 4)), np.array(["left"]))), LIMITS, 8, 0.0, None)
+    command = state.plan(Change(batch([{"plan": "gold"}], ["stays"])), LIMITS, 8, 0.0, None)
     assert command.add is not None
-    assert command.add.document()["table"] == {"words": ["gold"]}
+    assert batch_document(command.add)["table"] == {"words": ["gold"]}
 
 
 ODD: dict[str, list[Any]] = {

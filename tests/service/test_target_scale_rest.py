@@ -8,14 +8,15 @@ import httpx
 import numpy as np
 import pytest
 
-from livesvm.service.models.commands import Batch, Command, Edits, Update
-from livesvm.service.models.self_tuning import TUNED, chosen
+from livesvm.service.models.commands import Command
+from livesvm.service.models.self_tuning import chosen
 from livesvm.service.models.spec import ModelSpec
 from livesvm.service.models.state import ModelState
 from livesvm.service.models.window import WindowLimits
 from livesvm.solvers import IncrementalSVR, conformal
 from livesvm.solvers.analyses.tuning.automatic import choose
 from livesvm.solvers.errors import InvalidInput
+from livesvm.solvers.models.change import TUNED, Batch, Change, Edits
 from tests.service.conftest import Make
 from tests.service.test_self_tuning_rest import tuned
 from tests.support.jobs_over_rest import awaited
@@ -164,27 +165,27 @@ def test_a_replay_has_the_scale_and_its_end(spec: ModelSpec) -> None:
     log = list[bytes]()
     live = ModelState.empty(spec, 64)
 
-    def take(update: Update) -> None:
+    def take(update: Change) -> None:
         log.append(live.plan(update, LIMITS, 8, 0.0, None).encode())
         live.apply(Command.decode(log[-1]))
 
-    def choice() -> Update:
+    def choice() -> Change:
         model: Any = live.estimator
-        return Update(edits=Edits(change={TUNED: chosen(choose(model), "first", is_first=True)}))
+        return Change(edits=Edits(change={TUNED: chosen(choose(model), "first", is_first=True)}))
 
-    take(Update(Batch(X[:100], PRICE[:100])))
+    take(Change(Batch(X[:100], PRICE[:100])))
     found = choice()
     take(found)
     states = [live.encode()]
     assert live.parameters["target_scale"] == "log"
-    take(Update(Batch(X[100:110], PRICE[100:110]), edits=Edits(relabel={3: 7.0})))
+    take(Change(Batch(X[100:110], PRICE[100:110]), edits=Edits(relabel={3: 7.0})))
     states.append(live.encode())
-    take(Update(Batch(X[:2], np.array([5.0, -2.0]))))
+    take(Change(Batch(X[:2], np.array([5.0, -2.0]))))
     assert live.parameters["target_scale"] == "none"
     states.append(live.encode())
     with pytest.raises(InvalidInput, match=r"job: cannot be 'log': example 111 must be above 0"):
         live.plan(found, LIMITS, 8, 0.0, None)
-    take(Update(edits=Edits(C=2.0)))
+    take(Change(edits=Edits(C=2.0)))
     states.append(live.encode())
     seen, rows = live.published(), X[150:160]
     for apply in (ModelState.apply, ModelState.apply_cold):
@@ -201,7 +202,7 @@ def test_a_replay_has_the_scale_and_its_end(spec: ModelSpec) -> None:
     gone.forget([111])
     fresh = ModelState.empty(spec, 64)
     left = Batch(np.asarray(gone.estimator.window_X), gone.estimator.window_y)
-    fresh.apply(fresh.plan(Update(left), LIMITS, 8, 0.0, None))
+    fresh.apply(fresh.plan(Change(left), LIMITS, 8, 0.0, None))
     assert gone.parameters["target_scale"] == choose(fresh.estimator).parameters.get("target_scale", "none")
     assert seen.decide(spec, rows)[1].tolist() == seen.decide(spec, rows)[0].tolist()
 

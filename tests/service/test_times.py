@@ -16,11 +16,12 @@ import pytest
 from livesvm.service.cli import files
 from livesvm.service.client import AsyncClient, Client
 from livesvm.service.models import arrays
-from livesvm.service.models.commands import Batch, Command, Update
+from livesvm.service.models.commands import Command, batch_document, digest_of
 from livesvm.service.models.spec import ModelSpec
 from livesvm.service.models.state import ModelState
 from livesvm.service.models.window import Window, WindowLimits
 from livesvm.solvers.errors import InvalidInput
+from livesvm.solvers.models.change import Batch, Change
 from tests.service.conftest import Make
 from tests.service.process import ServiceProcess
 
@@ -90,7 +91,7 @@ def test_an_example_ahead_of_the_clock_empties_no_window() -> None:
     window = Window()
     limits = WindowLimits(100, 10, None, 3600.0)
     for key, at, when in (("real", now, now), ("ahead", now + 1, now + 90 * 86400.0), ("next", now + 2, now + 2)):
-        update = Update(Batch(np.array([[1.0]]), np.array([1.0]), [key], None, np.array([when])))
+        update = Change(Batch(np.array([[1.0]]), np.array([1.0]), [key], None, np.array([when])))
         window.apply(window.plan(update, limits, at, None), 10)
     assert list(window.arrivals) == ["real", "next", "ahead"]
 
@@ -122,7 +123,7 @@ def test_times_are_kept_by_logs_and_snapshots() -> None:
     rng = np.random.default_rng(0)
     for times in ([5.0, 1.0, 3.0], [4.0, 2.0, 0.0]):
         given = Batch(rng.normal(size=(3, 2)), np.array([1.0, -1.0, 1.0]), None, None, np.array(times))
-        command = state.window.plan(Update(given), WindowLimits(100, 100, 5), 10.0, None)
+        command = state.window.plan(Change(given), WindowLimits(100, 100, 5), 10.0, None)
         back = Command.decode(command.encode())
         assert (back.dropped, back.added) == (command.dropped, command.added)
         state.apply(back)
@@ -131,7 +132,7 @@ def test_times_are_kept_by_logs_and_snapshots() -> None:
     again = ModelState.decode(spec, 4, state.encode())
     assert list(again.window.arrivals.items()) == list(state.window.arrivals.items())
     last = state.window.plan(
-        Update(Batch(np.ones((1, 2)), np.ones(1), None, None, np.array([2.5]))), WindowLimits(100, 100), 11.0, None
+        Change(Batch(np.ones((1, 2)), np.ones(1), None, None, np.array([2.5]))), WindowLimits(100, 100), 11.0, None
     )
     cold = ModelState.decode(spec, 4, state.encode())
     cold.apply_cold(last)
@@ -146,7 +147,7 @@ def test_a_clock_that_is_set_back_makes_no_example_old() -> None:
     state = ModelState.empty(spec, 4)
     for now in (100.0, 40.0):
         given = Batch(np.eye(2), np.array([1.0, -1.0]))
-        command = state.window.plan(Update(given), WindowLimits(100, 100, 3), now, None)
+        command = state.window.plan(Change(given), WindowLimits(100, 100, 3), now, None)
         state.apply(Command.decode(command.encode()))
         state = ModelState.decode(spec, 4, state.encode())
     assert (command.remove, command.dropped) == ([0], [])
@@ -154,11 +155,11 @@ def test_a_clock_that_is_set_back_makes_no_example_old() -> None:
 
 
 def test_digests_without_times_are_those_of_before() -> None:
-    plain = Update(Batch(np.ones((1, 1)), np.ones(1)))
+    plain = Change(Batch(np.ones((1, 1)), np.ones(1)))
     assert plain.add is not None
-    assert "times" not in plain.add.document()
-    timed = Update(Batch(np.ones((1, 1)), np.ones(1), None, None, np.zeros(1)))
-    assert plain.digest() != timed.digest()
+    assert "times" not in batch_document(plain.add)
+    timed = Change(Batch(np.ones((1, 1)), np.ones(1), None, None, np.zeros(1)))
+    assert digest_of(plain) != digest_of(timed)
 
 
 @pytest.mark.parametrize(

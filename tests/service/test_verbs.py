@@ -11,11 +11,12 @@ import numpy as np
 import pytest
 
 from livesvm.service.client import Client
-from livesvm.service.models.commands import Batch, Command, Edits, Update
+from livesvm.service.models.commands import Command
 from livesvm.service.models.spec import ModelSpec
 from livesvm.service.models.state import ModelState
 from livesvm.service.models.window import WindowLimits
 from livesvm.solvers import IncrementalSVC
+from livesvm.solvers.models.change import Batch, Change, Edits
 from tests.service.conftest import Make
 from tests.service.process import ServiceProcess, blobs
 
@@ -92,13 +93,12 @@ def test_training_from_nothing_reaches_the_same_optimum() -> None:
     command = Command(
         Batch(PROBE[:4], np.array([1.0, -1.0, 1.0, -1.0]), [100, 101, 102, 103]),
         [1, 2],
-        1.0,
-        104,
-        None,
         Edits({3: 1.0, 4: -1.0}, {5: 3.0}, 0.7, 8.0),
+        arrived=1.0,
+        next_key=104,
     )
     X, y = (np.array(part, dtype=float) for part in blobs(np.random.default_rng(2), 30))
-    first = Command(Batch(X, y, list(range(30)), np.linspace(0.5, 2.0, 30)), [], 0.0, 30, None)
+    first = Command(Batch(X, y, list(range(30)), np.linspace(0.5, 2.0, 30)), [], arrived=0.0, next_key=30)
     warm, cold = (ModelState.empty(spec, 64) for _ in range(2))
     for state in (warm, cold):
         state.apply(first)
@@ -115,8 +115,8 @@ def test_edits_of_what_leaves_by_itself_have_no_effect() -> None:
     state = ModelState.empty(spec, 64)
     limits = WindowLimits(100, 10, max_examples=3)
     y = np.array([1.0, -1.0, 1.0])
-    state.apply(state.window.plan(Update(Batch(PROBE[:3], y)), limits, 0.0, None))
-    update = Update(Batch(PROBE[3:4], y[:1]), edits=Edits(relabel={0: -1.0, 1: 1.0}))
+    state.apply(state.window.plan(Change(Batch(PROBE[:3], y)), limits, 0.0, None))
+    update = Change(Batch(PROBE[3:4], y[:1]), edits=Edits(relabel={0: -1.0, 1: 1.0}))
     command = state.window.plan(update, limits, 1.0, None)
     assert command.remove == [0]
     assert command.edits == Edits(relabel={1: 1.0})

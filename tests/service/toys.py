@@ -12,12 +12,12 @@ from livesvm.service.cli.main import main
 from livesvm.service.jobs.kind import Document, JobKind
 from livesvm.service.jobs.kinds import KINDS
 from livesvm.service.models.arrays import Rows, Vector
-from livesvm.service.models.commands import Edits, Update
 from livesvm.service.models.fields import Request
 from livesvm.service.models.state import ModelCopy
 from livesvm.service.models.tasks import TASKS, Task
 from livesvm.solvers.errors import InvalidInput
 from livesvm.solvers.estimators.regression import LiveSVR
+from livesvm.solvers.models.change import Change, Edits
 from livesvm.solvers.models.predictor import Predictor
 from livesvm.solvers.runtime.progress import Progress
 
@@ -49,8 +49,8 @@ def farthest(asked: Document, model: ModelCopy, progress: Progress) -> Document:
     return {"keys": [estimator.keys_[i] for i in np.argsort(-off)[: asked["most"]]]}
 
 
-def forget_weight(result: Document, choice: Document) -> Update:
-    return Update(edits=Edits(reweight=dict.fromkeys(result["keys"], 0.5)))
+def forget_weight(result: Document, choice: Document) -> Change:
+    return Change(edits=Edits(reweight=dict.fromkeys(result["keys"], 0.5)))
 
 
 FAR = JobKind(farthest, FarRequest, apply=forget_weight, summary="Name who is far off")

@@ -14,7 +14,6 @@ from livesvm.service.history.replay import Patience
 from livesvm.service.hosting.context import Context
 from livesvm.service.hosting.logged import first_summary
 from livesvm.service.hosting.model import HostedModel
-from livesvm.service.models.commands import Batch, Update
 from livesvm.service.models.spec import ModelSpec
 from livesvm.service.models.state import ModelState
 from livesvm.service.monitoring.health import Health
@@ -24,6 +23,7 @@ from livesvm.service.settings import Settings
 from livesvm.service.store.base import Indexed, Lease, Store, StoreUnavailable
 from livesvm.service.store.sqlite import SqliteStore
 from livesvm.solvers.errors import NotOptimal
+from livesvm.solvers.models.change import Batch, Change
 
 SPEC = ModelSpec(id="m", C=10.0)
 
@@ -108,7 +108,8 @@ class Recovering(HostedModel):
 def context_of(store: Store, **settings: Any) -> Context:
     metrics = Metrics()
     source = Source(store, Health(metrics), metrics)
-    chosen = Settings(**{"snapshot_replay_seconds": 1e9, "solution_seconds": 1e9} | settings)
+    limits = {"snapshot_replay_seconds": 1e9, "solution_seconds": 1e9, "solve_seconds": 3600.0}  # a call may compile
+    chosen = Settings(**limits | settings)
     return Context(chosen, source, SolveScheduler(1), holder="me")
 
 
@@ -128,10 +129,10 @@ def looked_after(live: HostedModel) -> bool:
     return True
 
 
-def batch(seed: int, n: int = 8) -> Update:
+def batch(seed: int, n: int = 8) -> Change:
     rng = np.random.default_rng(seed)
     y = rng.choice([-1.0, 1.0], n)
-    return Update(Batch(rng.normal(size=(n, 2)) + y[:, None], y))
+    return Change(Batch(rng.normal(size=(n, 2)) + y[:, None], y))
 
 
 class Predicted(NamedTuple):

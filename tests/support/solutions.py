@@ -10,9 +10,10 @@ import numpy as np
 import pytest
 
 from livesvm.service.hosting.model import HostedModel
-from livesvm.service.models.commands import Edits, Removal, Update
+from livesvm.service.models.commands import Removal
 from livesvm.service.models.spec import ModelSpec
 from livesvm.service.store.base import StoreUnavailable
+from livesvm.solvers.models.change import Change, Edits
 from tests.support.live_models import FailingStore, batch
 
 SPEC = ModelSpec.model_validate({"id": "m", "C": 10.0, "window": {"max_examples": 30}})
@@ -24,7 +25,7 @@ REGRESSION = ModelSpec.model_validate({"id": "m", "task": "svr", "C": 5.0, "epsi
 ONE_CLASS = ModelSpec.model_validate({"id": "m", "task": "oneclass", "nu": 0.3})
 
 
-def any_update(rng: np.random.Generator, live: HostedModel) -> Update:
+def any_update(rng: np.random.Generator, live: HostedModel) -> Change:
     """Return an update that adds, removes, brings back, relabels, reweights, decays, or changes C."""
     keys = list(live.current.window.arrivals)
     if not keys:
@@ -40,7 +41,7 @@ def any_update(rng: np.random.Generator, live: HostedModel) -> Update:
         add = replace(add, keys=[str(key) for key in rng.choice(unused, len(add.X), replace=False)])
     kind = rng.integers(6)
     if kind == 0 or not staying:
-        return Update(add, remove, on_repeat="replace")
+        return Change(add, remove, on_repeat="replace")
     some = [staying[i] for i in rng.choice(len(staying), min(2, len(staying)), replace=False)]
     weights = {key: float(rng.uniform(0.5, 2.0)) for key in some}
     labels = {key: float(rng.choice([-1.0, 1.0])) for key in some}
@@ -51,7 +52,7 @@ def any_update(rng: np.random.Generator, live: HostedModel) -> Update:
         Edits(relabel=labels) if live.spec.task != "oneclass" else Edits(reweight=weights, decay=0.7),
         Edits(decay=0.99, reweight=weights),
     ]
-    return Update(add if rng.random() < 0.5 else None, remove, edits[kind - 1], "replace")
+    return Change(add if rng.random() < 0.5 else None, remove, edits[kind - 1], "replace")
 
 
 def taken_back(store: FailingStore, ask: Callable[[], Any]) -> None:

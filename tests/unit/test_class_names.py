@@ -12,7 +12,7 @@ PACKAGES = ("service", "solvers")
 SCHEMAS = {"Certificate", "Checkpoint", "DeadLetter", "Health", "Problem", "Remedy", "WhatIfAnswer"}
 """Names of answers in the OpenAPI document, which clients may have generated code from."""
 OF_TWO_PACKAGES = {
-    *("Asked", "Batch", "Columns", "Command", "Course", "Edits", "Examples", "Form", "Found"),
+    *("Batch", "Columns", "Command", "Course", "Examples", "Form", "Found"),
     *("Progress", "Settings", "Sizes", "Solve", "Split", "Trained", "View", "Walk", "Window", "Work"),
     *("_Line", "_Part"),
 }

@@ -28,6 +28,7 @@ from livesvm.solvers.homotopy.tolerances import SETTINGS
 from livesvm.solvers.kernels.kernel import Kernel
 from livesvm.solvers.kernels.nystroem import fitted
 from livesvm.solvers.models import base, warnings
+from livesvm.solvers.models.change import Batch, Change
 from livesvm.solvers.problem.piecewise_linear import epsilon_insensitive, hinge
 from livesvm.solvers.problem.state import are_free, empty_examples
 from livesvm.solvers.robust.settings import Robustness
@@ -532,7 +533,7 @@ VERBS: dict[str, Any] = {
     "singly": lambda m, X, y: solvers.update_singly(m, (X[90:95], y[90:95]), remove=[0, 1]),
     "changes": lambda m, X, y: changed_back(m),
     "cool and prepare": lambda m, X, y: [m.cool(), m.prepare()],
-    "checks": lambda m, X, y: [m.check_scale(X), m.checked(X[:5], cut(y, slice(5)), None, None, {}, None) and None],
+    "checks": lambda m, X, y: [m.check_scale(X), m.checked(Change(Batch(X[:5], cut(y, slice(5))))) and None],
     "record": lambda m, X, y: m.record_with([(X[90:], cut(y, slice(90, 120)))]).overall.error,
     "before learning": lambda m, X, y: np.concatenate(solvers.before_learning(m, X[90:], y[90:])),
     "epsilon path": lambda m, X, y: m.epsilon_path(0.1, 0.5).breakpoints.value,

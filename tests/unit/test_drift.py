@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from sklearn.svm import SVC, SVR
 
-from livesvm.service.models.commands import Batch, Command, Edits, Removal, Update
+from livesvm.service.models.commands import Command, Removal
 from livesvm.service.models.spec import ModelSpec
 from livesvm.service.models.state import ModelState
 from livesvm.service.models.watch import Watch
@@ -27,6 +27,7 @@ from livesvm.solvers import (
 from livesvm.solvers.analyses.drift.martingale import CARRIED, RUN
 from livesvm.solvers.analyses.leave_one_out.assessment import dealt
 from livesvm.solvers.errors import InvalidInput
+from livesvm.solvers.models.change import Batch, Change, Edits
 
 RNG = np.random.default_rng(5)
 N, M, SIZE = 48, 8, 24
@@ -210,7 +211,7 @@ def hosted(**spec: Any) -> ModelState:
 
 
 def learn(state: ModelState, rows: Any, y: Any, now: float, *, cold: bool = False) -> Any:
-    command = state.plan(Update(Batch(rows, np.asarray(y))), LIMITS, 10, now, None)
+    command = state.plan(Change(Batch(rows, np.asarray(y))), LIMITS, 10, now, None)
     return state.apply_cold(command) if cold else state.apply(command)
 
 
@@ -245,8 +246,8 @@ def test_a_hosted_model_tells_of_the_alarm_once_and_until_its_window_is_new() ->
     assert state.watch.alarms == 1
 
 
-def _removing(keys: list[Any]) -> Update:
-    return Update(remove=Removal(keys=keys))
+def _removing(keys: list[Any]) -> Change:
+    return Change(remove=Removal(keys=keys))
 
 
 def test_a_watch_is_in_the_snapshot_and_begins_again_with_an_erasure() -> None:
@@ -301,13 +302,13 @@ def test_another_C_ends_an_alarm_and_a_new_class_is_passed_over() -> None:
     n = state.watch.test.n
     learn(state, rows[:2] + 9.0, ["c", "a"], 3.0)
     assert state.watch.test.n == n + 1
-    state.apply(state.plan(Update(edits=Edits(C=3.0)), LIMITS, 10, 4.0, None))
+    state.apply(state.plan(Change(edits=Edits(C=3.0)), LIMITS, 10, 4.0, None))
     assert state.watch.alarm is None
 
 
 def switched(state: ModelState, rate: float | None) -> Any:
     """Log a change of the test for drift, and apply what the log holds."""
-    command = state.plan(Update(edits=Edits(change={"drift_alarms": rate})), LIMITS, 10, 5.0, None)
+    command = state.plan(Change(edits=Edits(change={"drift_alarms": rate})), LIMITS, 10, 5.0, None)
     return state.apply(Command.decode(command.encode()))
 
 

@@ -21,7 +21,6 @@ from livesvm.service.hosting.context import Context
 from livesvm.service.hosting.handle import Description
 from livesvm.service.hosting.logged import first_summary
 from livesvm.service.hosting.summary import Summary
-from livesvm.service.models.commands import Update
 from livesvm.service.models.spec import ModelSpec
 from livesvm.service.ray import calls, commands
 from livesvm.service.ray.actors import RemoteActor
@@ -35,6 +34,7 @@ from livesvm.service.ray.places import Place, place_of
 from livesvm.service.settings import Settings
 from livesvm.service.store.base import Indexed
 from livesvm.service.store.redis import RedisStore
+from livesvm.solvers.models.change import Change
 
 SPEC = ModelSpec(id="m")
 PLACE = place_of("m", 1)
@@ -133,7 +133,7 @@ class Subject:
         self.heard.append(copy)
 
 
-UPDATE: Command = RemoteModel.update(Update(), "r1")
+UPDATE: Command = RemoteModel.update(Change(), "r1")
 
 
 def call(cluster: Cluster, command: Command = UPDATE, subject: Subject | None = None, until: float = 110.0) -> Call:

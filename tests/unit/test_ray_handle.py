@@ -22,7 +22,7 @@ from livesvm.service.hosting.context import Context
 from livesvm.service.hosting.handle import Description, Glimpse, Reply
 from livesvm.service.hosting.logged import first_summary
 from livesvm.service.hosting.summary import Summary
-from livesvm.service.models.commands import Batch, Command, Update
+from livesvm.service.models.commands import Command
 from livesvm.service.models.published import Published
 from livesvm.service.models.spec import ModelSpec
 from livesvm.service.models.state import ModelState
@@ -35,6 +35,7 @@ from livesvm.service.ray.places import place_of
 from livesvm.service.resources.solve_scheduler import Solve
 from livesvm.service.settings import Settings
 from livesvm.service.store.base import Indexed
+from livesvm.solvers.models.change import Batch, Change
 
 SPEC = ModelSpec(id="m", C=2.0)
 ROWS = np.array([[0.5], [2.5]])
@@ -102,7 +103,9 @@ def hear(live: RemoteReplica, reported: View, clock: Clock) -> None:
 def version(number: int) -> Published:
     """Return a version that decides everything as its number."""
     state = ModelState.empty(SPEC, 16)
-    state.apply(Command(Batch(np.array([[0.0], [3.0]]), np.array([-1.0, 1.0]), ["a", "b"]), [], 1.0, 0, None))
+    state.apply(
+        Command(Batch(np.array([[0.0], [3.0]]), np.array([-1.0, 1.0]), ["a", "b"]), [], arrived=1.0, next_key=0)
+    )
     state.version = number
     return state.published()
 
@@ -288,7 +291,7 @@ def test_an_update_brings_the_new_version_along_if_one_here_predicted_lately(clo
     actor = Actor(lambda asked: version(1) if asked.command == commands.PUBLISHED else Reply(b"{}"))
     live = model(actor)
     hear(live, view(1), clock)
-    change = Update(Batch(ROWS, np.ones(2)))
+    change = Change(Batch(ROWS, np.ones(2)))
     live.update(change, None).result(1)
     reader(live, ROWS)
     clock.now += LATELY_SECONDS - 0.1
@@ -306,7 +309,7 @@ def test_a_change_is_sent_by_a_name_so_that_it_has_one_effect_and_only_its_own_n
 ) -> None:
     actor = Actor(lambda asked: Reply(b"{}", replayed=True))
     live, solve = model(actor), Solve(until=clock.now + 3.0)
-    change = Update(Batch(ROWS, np.ones(2)))
+    change = Change(Batch(ROWS, np.ones(2)))
     replies = [live.update(change, name, solve).result(1), live.update(change, name, solve=solve).result(1)]
     assert [reply.replayed for reply in replies] == [name is not None] * 2
     names = [asked.command.arguments[-1] for asked in actor.asked]

@@ -37,6 +37,7 @@ from livesvm.service.resources.memory import Budget
 from livesvm.service.resources.pools import Places
 from livesvm.service.settings import Settings
 from livesvm.solvers.errors import InvalidInput
+from livesvm.solvers.models.change import Batch, Change, Edits
 from livesvm.solvers.models.repeats import OnRepeat, checked
 
 JSON = "application/json"
@@ -192,7 +193,7 @@ def parse_predict(body: Body) -> Rows | TableRows:
     return X
 
 
-def parse_update(body: Body) -> commands.Update:
+def parse_update(body: Body) -> Change:
     """Parse an update of a model from JSON, as in :class:`UpdateRequest`, or from npz with :data:`UPDATE_MEMBERS`."""
     if body.media == NPY:
         raise UnsupportedMedia(f"one npy array cannot hold an update; send {NPZ} with X and y")
@@ -231,10 +232,10 @@ def well_formed() -> Iterator[None]:
         raise MalformedBody(f"the body is no text in UTF-8: {error}") from None
 
 
-def _update_from(found: dict[str, NDArray[Any]]) -> commands.Update:
+def _update_from(found: dict[str, NDArray[Any]]) -> Change:
     add = _batch_from(found) if found.keys() & ADD_MEMBERS else None
     edits = _edits_from(found) if found.keys() & EDIT_MEMBERS else None
-    return commands.Update(add, _removal_from(found), edits, _rule_from(found))
+    return Change(add, _removal_from(found), edits, _rule_from(found))
 
 
 def _rule_from(found: dict[str, NDArray[Any]]) -> OnRepeat:
@@ -242,14 +243,14 @@ def _rule_from(found: dict[str, NDArray[Any]]) -> OnRepeat:
     return checked(str(rule.item() if rule.size == 1 else rule))
 
 
-def _batch_from(found: dict[str, NDArray[Any]]) -> commands.Batch | None:
+def _batch_from(found: dict[str, NDArray[Any]]) -> Batch | None:
     if "weights" in found and "sample_weight" in found:
         raise InvalidInput("is the same as weights; give one of them", field="sample_weight")
     weights = found.get("weights", found.get("sample_weight"))
     if "X" in found and found["X"].shape[:1] == (0,):
         columns = [found.get(name) for name in ("y", "keys")]
         return commands.batch_of(found["X"], *columns, weights, found.get("times"), found.get("tags"))
-    return commands.Batch(
+    return Batch(
         arrays.npz_rows(found),
         arrays.check_targets(found["y"], "y") if "y" in found else None,
         arrays.npy_keys(found["keys"], "keys", arrays.row_keys) if "keys" in found else None,
@@ -274,8 +275,8 @@ def _removal_from(found: dict[str, NDArray[Any]]) -> commands.Removal | None:
     return commands.Removal(oldest=int(count.reshape(())))
 
 
-def _edits_from(found: dict[str, NDArray[Any]]) -> commands.Edits:
-    return commands.Edits(
+def _edits_from(found: dict[str, NDArray[Any]]) -> Edits:
+    return Edits(
         _by_key(found, "relabel_keys", "relabel_y", arrays.check_targets),
         _by_key(found, "reweight_keys", "reweight_weights"),
         _scalar(found, "decay", 1.0) if "decay" in found else 1.0,

@@ -25,11 +25,12 @@ from livesvm.service.api.bodies.updates import NDJSON, Updates
 from livesvm.service.api.requests import MOST_UPDATES
 from livesvm.service.errors import BodyTooLarge, MalformedBody, UnsupportedMedia
 from livesvm.service.files import arrow_table, csv_text
-from livesvm.service.models import arrays, commands, table_rows
+from livesvm.service.models import arrays, table_rows
 from livesvm.service.models.arrays import Rows
 from livesvm.service.models.fields import check_weights
 from livesvm.service.models.table_rows import TableRows
 from livesvm.solvers.errors import InvalidInput
+from livesvm.solvers.models.change import Batch, Change
 from livesvm.solvers.models.repeats import OnRepeat
 
 ARROW_FILE = "application/vnd.apache.arrow.file"
@@ -63,7 +64,7 @@ def parse_predict(body: Body) -> Rows | TableRows:
     return table_rows.checked(_rows(body)) if body.media in TABLES else reading.parse_predict(body)
 
 
-def parse_update(body: Body, roles: Roles) -> commands.Update:
+def parse_update(body: Body, roles: Roles) -> Change:
     """Parse an update of a model; a table holds examples to add.
 
     Raises
@@ -114,13 +115,13 @@ def _refuse(roles: Roles, tables: Sequence[str], *others: str) -> None:
         raise InvalidInput(f"names a column of a table; send one of {', '.join(tables)}", field=name)
 
 
-def _update(rows: list[Row], roles: Roles, *, is_text: bool) -> commands.Update:
+def _update(rows: list[Row], roles: Roles, *, is_text: bool) -> Change:
     y = _taken(rows, roles.target, "target", arrays.targets, is_text)
     keys = _taken(rows, roles.keys, "keys", arrays.row_keys, False)
     weights = _taken(rows, roles.weights, "weights", _weights, is_text)
     times = _taken(rows, roles.times, "times", arrays.times, is_text)
-    batch = commands.Batch(table_rows.checked(rows), y, keys, weights, times)
-    return commands.Update(batch, on_repeat=roles.on_repeat)
+    batch = Batch(table_rows.checked(rows), y, keys, weights, times)
+    return Change(batch, on_repeat=roles.on_repeat)
 
 
 def _weights(cells: Any) -> arrays.Vector:

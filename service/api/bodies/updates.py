@@ -10,8 +10,9 @@ from pydantic_core import from_json, to_json
 from livesvm.service.api.bodies.reading import JSON, Body, few_names, parse_json, parsed_bytes, refuse_repeated
 from livesvm.service.api.requests import MOST_UPDATES, UpdateRequest
 from livesvm.service.errors import InvalidRequest, MalformedBody
-from livesvm.service.models.commands import Update
+from livesvm.service.models.commands import memory_of
 from livesvm.solvers.errors import InvalidInput, SolverError
+from livesvm.solvers.models.change import Change
 
 NDJSON = "application/x-ndjson"
 
@@ -20,13 +21,13 @@ NDJSON = "application/x-ndjson"
 class Updates:
     """The updates in a body by model id, the errors of invalid updates by model id, and all ids in the body's order."""
 
-    updates: dict[str, Update]
+    updates: dict[str, Change]
     errors: dict[str, Exception]
     order: list[str]
 
     def memory(self) -> int:
         """Return the number of bytes that the updates occupy in memory until the call is answered."""
-        return sum(update.memory() for update in self.updates.values())
+        return sum(memory_of(update) for update in self.updates.values())
 
 
 def parse_updates(body: Body) -> Updates:

@@ -139,6 +139,8 @@ class Connection(HttpToolsProtocol):
         self._stop_clock()
         self.rests_since = None
         super().on_headers_complete()
+        if self.scope["method"] != "HEAD":
+            self.cycle.transport = _Answer(self.transport)  # type: ignore[assignment]
         if self._limits.are_closing():
             self.end_after_answer()
 
@@ -226,6 +228,31 @@ class Connection(HttpToolsProtocol):
         self._stop_clock()
         self._limits.metrics.connections_cut.labels(reason).inc()
         self.transport.close()
+
+
+class _Answer:
+    """The transport of one answer, which sends a head that says the body's length together with the body's beginning.
+
+    Each send is a call of the system, and wakes the client.
+    """
+
+    def __init__(self, transport: asyncio.Transport) -> None:
+        self._transport = transport
+        self._head: bytes | None = None
+        self.is_closing = transport.is_closing
+
+    def write(self, data: bytes) -> None:
+        """Send data, or store it if it is the head of a body to come."""
+        if self._head is None and b"\r\ncontent-length: " in data:
+            self._head = data
+        else:
+            self._transport.write(self._head + data if self._head else data)
+            self._head = b""
+
+    def close(self) -> None:
+        """Send what is stored, and close the connection."""
+        self._transport.write(self._head or b"")
+        self._transport.close()
 
 
 def _too_large() -> HeadTooLarge:

@@ -35,8 +35,8 @@ from livesvm.service.jobs.kind import JobKind, without_keys
 from livesvm.service.jobs.kinds import KINDS
 from livesvm.service.jobs.plots import MEDIA, Extension
 from livesvm.service.lifecycle.parts import Service
-from livesvm.service.models.commands import Update
 from livesvm.service.models.fields import JOB_ID
+from livesvm.solvers.models.change import Change
 
 calls = Calls("jobs")
 submissions = Calls("jobs")
@@ -158,7 +158,7 @@ async def apply(job: JobId, request: Request, service: Parts, solve: Within, key
         feed = service.feeds().get(model.removeprefix(FEEDS))
         return replied(await awaited(request, feed.take(job, found, key), solve))
     live = service.models().get(model)
-    asked = live.update(found, key, solve) if isinstance(found, Update) else live.swap(found, key, solve)
+    asked = live.update(found, key, solve) if isinstance(found, Change) else live.swap(found, key, solve)
     return replied(await awaited(request, asked, solve))
 
 

@@ -19,6 +19,7 @@ from livesvm.service.api.requests import UpdateRequest, UpdatesRequest
 from livesvm.service.api.routes.access import IdempotencyKey, ModelId, Parts, Within, awaited, json_of, replied
 from livesvm.service.api.routes.calls import Calls, answers
 from livesvm.service.logs.calls import note
+from livesvm.service.models.commands import memory_of
 from livesvm.service.resources.solve_scheduler import Solve
 from livesvm.solvers.models.repeats import OnRepeat
 
@@ -73,7 +74,7 @@ async def update(
         wanted = parse_json(body, UpdateRequest).command()
     else:
         wanted = await service.workers.placed(parse_update, body, roles)
-    with service.budget.holding("updates", wanted.memory()):
+    with service.budget.holding("updates", memory_of(wanted)):
         return replied(await awaited(request, live.update(wanted, key, solve), solve))
 
 

@@ -15,7 +15,7 @@ from livesvm.solvers.active_set.exits import Exit
 from livesvm.solvers.active_set.workspace import ITERATION_EVENTS, Walk
 from livesvm.solvers.errors import MemoryLimit, NotOptimal
 from livesvm.solvers.homotopy.batch_update import UndoneOnError
-from livesvm.solvers.homotopy.edit import NO_BATCH, Batch, Work, copy_loss
+from livesvm.solvers.homotopy.edit import NO_BATCH, ClassBatch, Work, copy_loss
 from livesvm.solvers.homotopy.refresh import BLOCK, need_rows, refresh
 from livesvm.solvers.homotopy.run import NO_CHANGES, NO_EXAMPLES, Solve, follow
 from livesvm.solvers.homotopy.solve import TRUSTED, Stage, solve
@@ -244,7 +244,7 @@ def _cache_rows(state: PathState, indices: Ints) -> None:
 def _leave_portion(
     w: Walk,
     s: Work,
-    batch: Batch,
+    batch: ClassBatch,
     R: Floats,
     indices: Ints,
     starts: Ints,

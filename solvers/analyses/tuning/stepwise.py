@@ -15,7 +15,7 @@ import numpy as np
 from livesvm.solvers.active_set.degeneracy import clear
 from livesvm.solvers.active_set.exits import Exit
 from livesvm.solvers.active_set.workspace import NO_FLAGS, NO_MEMBERS, Walk, new_counters
-from livesvm.solvers.homotopy.edit import NO_BATCH, Batch, Progress, Work
+from livesvm.solvers.homotopy.edit import NO_BATCH, ClassBatch, Progress, Work
 from livesvm.solvers.homotopy.refresh import compute_f
 from livesvm.solvers.homotopy.run import NO_CHANGES, PathWorkspace
 from livesvm.solvers.homotopy.solve import TRUSTED, Stage, solve
@@ -89,7 +89,7 @@ class FoldWorkspace:
 
 
 @compiled_allocating
-def _walk_over(w: Walk, s: Work, batch: Batch, steps: Steps, out: Floats) -> int:
+def _walk_over(w: Walk, s: Work, batch: ClassBatch, steps: Steps, out: Floats) -> int:
     """Solve for one value of C after the other and write decisions to ``out``; return the number of values reached."""
     _begin(w, steps)
     e = w.examples
@@ -136,7 +136,7 @@ def _begin(w: Walk, steps: Steps) -> None:
 
 
 @compiled_allocating
-def _reach(w: Walk, s: Work, batch: Batch, steps: Steps) -> bool:
+def _reach(w: Walk, s: Work, batch: ClassBatch, steps: Steps) -> bool:
     """Solve for the present losses, in rounds like those of ``follow``; return whether the optimum was reached."""
     now, at = s.now[0], w.at[0]
     for round_ in range(ROUNDS):
