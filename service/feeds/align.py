@@ -133,7 +133,7 @@ def interval_of(times: Times, of_target: Times) -> tuple[Every, int, int]:
 
 
 def steady(times: Times) -> Times:
-    """Return the newest of the ascending times that have the pace that lasts longest; all if most of them have it."""
+    """Return the newest times with the pace that lasts longest; return all (ascending) times if most have this pace."""
     size = min(FIRST, max(PACE, len(times) // 10))
     gaps = np.diff(times)
     blocks = np.array_split(gaps, max(1, len(gaps) // size))
@@ -152,8 +152,9 @@ def steady(times: Times) -> Times:
 def grid_of(times: Times, of_target: Times) -> tuple[Align, Every] | None:
     """Return how to align times: "nearest" with a grid that most times keep to, or "mean"; None if all keep to a grid.
 
-    With "mean", the grid is the finest one in which three of four intervals have a reading. Where the pace changes, it
-    is that of :func:`steady` times, and means are taken if there are more readings than times of the grid.
+    With "mean", the grid is the finest one in which three of four intervals have a reading. If the pace of the times
+    changes, :func:`steady` times determine the grid. "mean" is then chosen if many readings would share a time of the
+    grid.
     """
     every, off, _ = interval_of(times, of_target)
     drift = abs(every.between(times[0], times[-1]) - np.sum(np.round(every.steps(times))))

@@ -56,7 +56,7 @@ class Progress(NamedTuple):
         ]
 
     def behind(self, came: Sequence[Position], dead: Sequence[DeadLetter], in_flight: int) -> Progress:
-        """Return the progress after the entries at ``came``, one or more, of which ``dead`` were refused.
+        """Return the progress after one or more entries at the positions ``came``; ``dead`` are the refused entries.
 
         ``in_flight`` is how many entries the source may send again; 0 for a source with one total order.
         """
@@ -81,7 +81,7 @@ class FeedCall(ABC):
 
     @abstractmethod
     def apply(self, feed: Forecaster, plan: Plan | None) -> FeedOutcome:
-        """Apply the ``plan`` that ``check`` returned. Raises SolverError; the feed is unusable then."""
+        """Apply the ``plan`` that ``check`` returned. After SolverError the feed is unusable."""
 
     def after(self, progress: Progress) -> Progress:
         """Return the progress in the source after the command; only deliveries and pauses change the progress."""

@@ -256,7 +256,7 @@ def mixed(cells: Sequence[str], name: str) -> list[TimeFormat]:
 
 
 def is_impossible(cell: str, other: str) -> bool:
-    """Return whether a cell has the shape of another one that is a time, but is in no format a time."""
+    """Return whether a cell has the shape of another cell that is a time, but is not a time in any format."""
     return _shape(_begin(cell)) == _shape(_begin(other)) and not find([cell], "time", alone=True)
 
 
@@ -266,7 +266,7 @@ def _order(name: str) -> str:
 
 
 def _either(formats: list[TimeFormat]) -> TimeFormat:
-    """Return a format that reads what one of several formats reads."""
+    """Return a format that reads all cells that one of several formats can read."""
 
     def read(cell: str) -> str:
         """Return the time in a cell; raises ValueError."""

@@ -295,7 +295,7 @@ class Forecaster:
 
     @property
     def may_borrow(self) -> bool:
-        """Whether the feed has neither models of the whole window nor settings for these."""
+        """Whether the feed has neither models of the whole window nor settings for such models."""
         return self.rows is None and self._preset is None
 
     def season_at_first(self, every: Every | None) -> int:
@@ -354,7 +354,7 @@ class Forecaster:
         return self.rows.append(reading.slot, *self._row(reading), reading.values[1 + layout.others :], lead)
 
     def _row(self, reading: Reading, ahead: Ahead | None = None) -> tuple[Floats, Floats]:
-        """Return the raw features of the newest reading: those that steps share, (s,), and their own, (steps, o)."""
+        """Return the newest reading's raw features: those that steps share, (s,), and each step's own, (steps, o)."""
         assert self.rows is not None
         assert self.timeline.every is not None
         layout = self.rows.layout
@@ -652,7 +652,7 @@ class Forecaster:
         self.latest = [pending.forecast for pending in said]
 
     def _take_early(self, plan: Plan) -> None:
-        """Have models of a smaller window learn the readings of a call, or begin them, while the window fills."""
+        """While the window fills, let models of a smaller window learn a call's readings, or begin such models."""
         size = early_size(self.spec, self.readings)
         if size and self.early is not None and self.early.spec.window == size:
             self._learn_early(self.early, plan, self._shifts)

@@ -149,7 +149,7 @@ class InspectedTable:
     row_of: Callable[[int], int] | None = None
 
     def place_of(self, sent: int) -> str:
-        """Return which row of the file is the one that is sent as number ``sent``, from 0."""
+        """Return the place in the file of the row that is sent as row number ``sent``, from 0."""
         if self.row_of is None:
             return f"row {sent} of those that are sent"
         return f"row {self.row_of(sent)} of those under its names"
@@ -642,7 +642,7 @@ class _Reader:
         return [one for one, _ in self.read]
 
     def _stamps(self, rows: list[Line]) -> list[str]:
-        """Return the times of rows; of rows of another width an empty text."""
+        """Return the times of rows; a row of another width than the table's gets an empty text."""
         if not {*map(len, rows)} <= {self.raw.width}:
             rows = [row if len(row) == self.raw.width else [""] * self.raw.width for row in rows]
         if len(self.parts) == 1:
@@ -650,7 +650,7 @@ class _Reader:
         return [*map(file_times.joined, map(itemgetter(*self.parts), rows))]
 
     def _read_by(self, reader: file_times.Seconds, cells: list[str], begin: int) -> Times:
-        """Return times in seconds, NaN for those that are not read, and an infinite number for missing ones."""
+        """Return times in seconds, with NaN for times that cannot be read, and minus infinity for missing times."""
         found = reader.of(cells)
         for at in np.flatnonzero(np.isnan(found)).tolist():
             if all(map(self._is_missing, cells[at].split(" "))):
@@ -826,7 +826,7 @@ class _Reader:
         return ()
 
     def _check_lengths(self) -> None:
-        """Raise InvalidInput if rows of a single series are of several lengths, by a column that says so."""
+        """Raise InvalidInput if a column shows that the rows of a single series are of several lengths."""
         for name, cells in zip(self.raw.names, self.columns, strict=True):
             if (
                 self.parts
@@ -1077,9 +1077,9 @@ class _Reader:
 
     @cached_property
     def _held(self) -> tuple[NDArray[np.int64], Times, NDArray[np.bool_]]:
-        """Of all rows, the number of the series, the time in seconds, and whether the likeliest target is there.
+        """For every row: the number of its series, its time in seconds, and whether its likeliest target is there.
 
-        A row without a time has that of the row before it.
+        A row without a time has the time of the row before it.
         """
         there = np.where(np.isfinite(self.seconds), np.arange(len(self.seconds)), 0)
         seconds = self.seconds[np.maximum.accumulate(there)]
@@ -1121,7 +1121,7 @@ class _Reader:
                 self.said["hours"] = "have the time at which they end, as the hour before comes twice"
 
     def _in_order(self) -> Iterator[Line]:
-        """Yield the rows, the oldest first if they are in no order; many are sorted in files of their own."""
+        """Yield the rows, oldest first if the file has no order; many rows are sorted in temporary files."""
         rows = islice(self.raw.rows(), self.begin, self.end)
         if self.places is None:
             return rows
@@ -1146,7 +1146,7 @@ class _Reader:
                 yield from (row[1:] for row in sorted(csv.reader(file), key=lambda row: int(row[0])))
 
     def _row_of(self, sent: int) -> int:
-        """Return which row of the file is the one that is sent as number ``sent``."""
+        """Return the number in the file of the row that is sent as row number ``sent``."""
         row = self.begin + (sent if self.places is None else int(self.places[sent]))
         return row + int(np.searchsorted(self.left_out - np.arange(len(self.left_out)), row, side="right"))
 

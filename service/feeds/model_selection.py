@@ -164,7 +164,7 @@ def adapted(recipe: Recipe, of: tuple[FeedSpec, RowLayout], to: tuple[FeedSpec, 
 
 
 def _size(spec: FeedSpec, layout: RowLayout) -> float:
-    """Return the number of features, each counted as its squared factor."""
+    """Return the number of features, in which each counts as its squared factor."""
     return float((weights(spec, layout.shared + layout.own) ** 2).sum())
 
 

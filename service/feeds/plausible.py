@@ -1,15 +1,15 @@
 """Outliers: a single reading far from all before it is treated as missing, two such readings in a row as a level shift.
 
 A level shift ends with a reading on the level before it, as after a few bad readings or a flood. Readings are compared
-with those before a shift as if these had the new level.
+with earlier readings as if those before a shift had the new level.
 
 A reading is suspected to be an outlier if it lies further outside the range of the window than the range is wide. A
 reading is also suspected if its change from the reading before is more than three times the largest change in the
-window. Where none of 200 readings was negative, one is suspected that is as far below 0 as their median is above it. If
-fewer than half of the changes differ from zero, or few readings are known, the limit is a hundred times the
-range, as demand that is mostly zero may come in sizes not seen before. Once a hundredth of the readings in the window
-are suspects, no further reading is suspected, because such values belong to the series. Readings beyond a hundred times
-the range are suspected until a tenth of the readings are suspects.
+window. If none of 200 readings was negative, a reading is suspected if it is as far below 0 as their median is above 0.
+If fewer than half of the changes differ from zero, or few readings are known, the limit is a hundred times the range,
+as demand that is mostly zero may come in sizes not seen before. Once a hundredth of the readings in the window are
+suspects, no further reading is suspected, because such values belong to the series. Readings beyond a hundred times the
+range are suspected until a tenth of the readings are suspects.
 """
 
 from __future__ import annotations
@@ -253,7 +253,7 @@ class Plausibility:
 
 
 def _mean_before(values: Floats, back: int, season: int) -> float:
-    """Return the expected mean of a suspect, the ``back``-th newest of ``values`` (n,), and of the reading after it.
+    """Return the expected mean of two readings: a suspect, the ``back``-th newest of ``values`` (n,), and the next one.
 
     The mean is computed from the values a season before, if those are usually nearer than the last value.
     """

@@ -95,7 +95,7 @@ def _forecast(timeline: Timeline, one: Forecast) -> Document:
 
 
 def with_experts(reported: Iterable[Document], found: Iterable[Forecast]) -> list[Document]:
-    """Return reported forecasts; add each expert's forecast and weight to those that are blends."""
+    """Return reported forecasts, with each expert's forecast and weight added to blends."""
     return [
         told | {"experts": _experts(one)} if one.served == "blend" else told
         for told, one in zip(reported, found, strict=True)

@@ -356,7 +356,7 @@ class Timeline:
         return changed
 
     def rewind(self) -> int:
-        """Go back to the newest slot with a reading, as missing ones do not count; return the number of slots removed.
+        """Go back to the newest slot with a reading that is not missing; return the number of slots removed.
 
         If no reading is left in the window, the result is 0; the next reading, with any time, then gets the next slot.
         """

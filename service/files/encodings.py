@@ -1,5 +1,5 @@
 # ruff: noqa: RUF001, E501, letters and signs of other scripts are meant
-"""Encodings of text: guess that of a file from its bytes, by the letters that texts in a language are made of.
+"""Encodings of text: guess a file's encoding from its bytes, by the letters that texts in a language are made of.
 
 A detector that counts letters of running text, such as charset-normalizer, is wrong on half of short tables, which have
 ten words above a thousand numbers.

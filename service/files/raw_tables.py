@@ -152,7 +152,7 @@ def tables_in(path: Path, given: FileOptions) -> Iterator[Raw]:
 
 
 def _of_days(lines: Iterator[str], again: set[str], separator: str, *, are_titled: bool) -> Iterator[str]:
-    """Yield lines, of those that come ``again`` the first, and each with the day of the title above it, if any."""
+    """Yield lines without repetitions of those in ``again``; the day in a title is put before each line below it."""
     seen, day = set[str](), ""
     for line in lines:
         shape = _DIGIT.sub("0", line)

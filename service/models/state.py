@@ -446,7 +446,7 @@ class ModelState:
         return replace(given, words=model.columns_.words)
 
     def _gamma_of(self, X: Any, weights: Vector) -> Any:
-        """Return the gamma of the specification, computed for scaled examples if it depends on these."""
+        """Return the gamma of the specification; if it depends on examples, it is computed for scaled examples."""
         model: Any = self.estimator
         return scaling.gamma(X, weights, model.kernel) if model.gamma == "scale" else model.gamma
 

@@ -1025,7 +1025,7 @@ class LiveEstimator(Fitted):
 
     @property
     def hot_bytes(self) -> int:
-        """Bytes that :meth:`cool` would free now; 0 right after a call of it."""
+        """Bytes that :meth:`cool` would free now; 0 right after such a call."""
         return self._window.hot_bytes if hasattr(self, "_window") else 0
 
     @property
@@ -1076,7 +1076,7 @@ class LiveEstimator(Fitted):
         return arrays | kept
 
     def to_warm_arrays(self) -> dict[str, Any]:
-        """Return ``to_arrays`` with the present decisions, which ``from_arrays`` of this process need not compute.
+        """Return the result of ``to_arrays`` and the present decisions, so that ``from_arrays`` need not compute these.
 
         Returns
         -------

@@ -348,7 +348,7 @@ def _caution(count: int, k: int, state: Floats, naive: float) -> float:
 
 @compiled_in_order
 def _weights(look: Lookback, count: int, state: Floats, found: Floats) -> None:
-    """Write the experts' weights behind their forecasts; an expert with the forecast NaN gets the weight 0."""
+    """Write the experts' weights after their forecasts; an expert with the forecast NaN gets the weight 0."""
     said, out = found[0], found[1]
     fastest, most, naive = 0.0, -np.inf, np.inf
     for k in range(count):

@@ -129,7 +129,7 @@ def are_among(labels: NDArray[Any], known: NDArray[Any]) -> NDArray[np.bool_]:
 def labels_after(
     known: NDArray[Any], y: ArrayLike | None, m: int, field: str, *, is_fixed: bool
 ) -> tuple[NDArray[Any], NDArray[Any]]:
-    """Return the labels known once ``y`` (m,) is learnt, and the labels of ``y``; raises InvalidInput.
+    """Return the labels that are known after learning ``y`` (m,), and the labels of ``y``; raises InvalidInput.
 
     Parameters
     ----------

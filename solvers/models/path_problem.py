@@ -139,9 +139,9 @@ class PathProblem:
         """Follow one path to the optimum after the change; return the slots of the new examples, and what was done.
 
         The problem is solved from nothing instead if that is less work, if the path fails, or if the features are far
-        from the kernel's center; the slots are then those of all examples, the new ones last. ``from_nothing`` forces
-        the solve from nothing, which is needed after kernel values have changed. Functions that undo the change are
-        appended to ``undo``.
+        from the kernel's center. In this case the slots of all examples are returned, the new ones last.
+        ``from_nothing`` forces the solve from nothing, which is needed after kernel values have changed. Functions that
+        undo the change are appended to ``undo``.
 
         Raises
         ------

@@ -127,7 +127,7 @@ class _Tally:
         return Judged(losses, naive_losses, pairs)
 
     def _add(self, losses: list[float], naive_losses: list[float], pairs: list[tuple[Label, Label]]) -> None:
-        """Add losses, and (label, prediction) if labels are predicted, of consecutive examples."""
+        """Add the losses of consecutive examples, and for labels, the pairs of label and prediction."""
         n, total, naive_total = self.sums
         recent_n, recent, naive_recent = self.lately
         part_n, part, naive_part = self.history.pop()
@@ -201,7 +201,7 @@ class Record:
         return out
 
     def count(self) -> _Tally:
-        """Add the noted predictions to the scores and the confusion counts; return these."""
+        """Add the noted predictions to the scores and the confusion counts, and return the updated tally."""
         counts, notes, number = self._held
         if number:
             noted = []

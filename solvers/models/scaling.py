@@ -62,7 +62,7 @@ def _variance(X: SparseRows, weights: Floats) -> float:
 
 
 def diagonal(kernel: Kernel, X: Features) -> Floats:
-    """Return k(x, x) of new examples ``X`` (m, d), as (m,); if precomputed, from the last m columns of ``X``.
+    """Return k(x, x) of new examples ``X`` (m, d), as (m,); a precomputed ``X`` has these in its last m columns.
 
     Raises
     ------

@@ -302,9 +302,9 @@ class Window:
 
     @contextmanager
     def changing(self) -> Iterator[list[Callable[[], object]]]:
-        """Make what the block does one change, or part of the open one; undo all of that if the block raises an error.
+        """Make the block one change, or part of the open change; undo the whole change if the block raises an error.
 
-        The block adds no examples after it has removed others, whose slots they would take.
+        The block must not add examples after it has removed others, because they would take the slots of these.
         """
         is_own, was_part = self._undo is None, self._is_part
         if is_own:
@@ -438,7 +438,7 @@ class Window:
     def _commit(
         self, slots: Ints, keys: Sequence[Key], y: Floats | Ints, weights: Floats, change: ExampleUpdate | None = None
     ) -> None:
-        """Replace the tables by those with new examples in ``slots``, and without those that leave with ``change``.
+        """Replace the tables by tables with new examples in ``slots`` and without examples that leave with ``change``.
 
         No example uses the slots of new examples yet, so these slots of the arrays may be overwritten.
         """

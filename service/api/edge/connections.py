@@ -231,7 +231,7 @@ class Connection(HttpToolsProtocol):
 
 
 class _Answer:
-    """The transport of one answer, which sends a head that says the body's length together with the body's beginning.
+    """The transport of one answer; it sends a head that has the body's length together with the body's beginning.
 
     Each send is a call of the system, and wakes the client.
     """
