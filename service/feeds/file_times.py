@@ -349,7 +349,7 @@ def parts_unnamed(columns: Sequence[Sequence[str]]) -> Iterator[tuple[int, ...]]
 
 
 def numbered(name: str, about: str = "") -> list[TimeFormat]:
-    """Return the formats of a year and the number of a day or week in it, if a column has such a name.
+    """Return the formats of a year and a numbered day or week, if the name of a column tells that it has such numbers.
 
     Parameters
     ----------
@@ -552,7 +552,7 @@ def _packed(text: str) -> int:
 
 
 def joined(cells: Sequence[str]) -> str:
-    """Join parts of a time with blanks; of a range of hours such as 00:00-01:00 keep only the beginning."""
+    """Join parts of a time with blanks; keep only the beginning of a range of hours such as 00:00-01:00."""
     if len(cells) > 1 and cells[-1][-1:] == "h" and cells[-1][-2:-1].isdigit():  # as in French
         cells = [*cells[:-1], cells[-1][:-1]]
     if len(cells) > 1 and ("-" in cells[-1] or "\N{EN DASH}" in cells[-1]):
@@ -573,7 +573,7 @@ def _all_formats() -> dict[str, list[str]]:
 
 
 def _shape(text: str) -> str:
-    """Return the shape of a text, with 0 for each run of digits, and a for each run of letters."""
+    """Return the shape of a text, with the digit 0 for each run of digits, and the letter a for each run of letters."""
     return re.sub(r"[^\W\d_]+", "a", re.sub(r"\d+", "0", re.sub(r"\s+", " ", text)))
 
 

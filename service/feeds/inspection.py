@@ -771,7 +771,7 @@ class _Reader:
         return ("chosen by the name of the file", found[0]) if len(found) == 1 else None
 
     def _even(self, parts: tuple[int, ...], formats: list[TimeFormat]) -> TimeFormat | None:
-        """Return the only format by which times hardly ever fall or jump, or come monthly; None if none is alone."""
+        """Return the only format by which times hardly ever fall or jump, or come monthly; else None."""
         breaks, monthly = list[tuple[int, bool]](), list[TimeFormat]()
         for one in formats:
             seconds = self._seconds([*dict.fromkeys(self._cells(parts)[:KEPT])], one)
@@ -1309,7 +1309,7 @@ def _by_instant(rows: Callable[[], Iterator[Line]], at: int, zone: str) -> Itera
 
 
 def _are_hours(cells: set[str]) -> bool:
-    """Return whether cells are times of the day such as 0930, or its hours from 0 or 1."""
+    """Return whether cells are times of the day such as 0930, or hours of the day counted from 0 or 1."""
     if all(map(_PACKED_CLOCK.fullmatch, cells)):
         return len(cells) > 23
     numbers = {int(cell) for cell in cells if cell.isdigit() and len(cell) < 3}

@@ -156,7 +156,7 @@ def usual(spec: FeedSpec, layout: RowLayout) -> Recipe:
 
 
 def adapted(recipe: Recipe, of: tuple[FeedSpec, RowLayout], to: tuple[FeedSpec, RowLayout]) -> Recipe:
-    """Return a recipe for the features ``of`` a feed as one for fewer features, with a gamma of the same effect."""
+    """Adapt a recipe for the features ``of`` one feed to the fewer features ``to``; gamma keeps its effect."""
     spec, layout = to
     if recipe.represent == "seasonal-change" and not layout.seasons:
         recipe = recipe._replace(represent="change")

@@ -1,7 +1,7 @@
 """Outliers: a single reading far from all before it is treated as missing, two such readings in a row as a level shift.
 
-A level shift ends with a reading on the level before it, as after a few bad readings or a flood. Readings are compared
-with earlier readings as if those before a shift had the new level.
+A level shift ends with a reading on the level before the shift, as after a few bad readings or a flood. Readings are
+compared with earlier readings as if those before a shift had the new level.
 
 A reading is suspected to be an outlier if it lies further outside the range of the window than the range is wide. A
 reading is also suspected if its change from the reading before is more than three times the largest change in the

@@ -323,7 +323,7 @@ def is_workbook(path: Path) -> bool:
 
 
 def workbook(path: Path, wanted: str | None = None) -> tuple[Any, dict[str, Any]]:
-    """Return the ``wanted`` sheet of a workbook, or the first with the most rows with times or numbers, as a CSV file.
+    """Return a sheet of a workbook as a CSV file: the ``wanted`` one, or the first with most rows of times or numbers.
 
     Raises Malformed, or InvalidInput if there is no such sheet.
     """
@@ -354,7 +354,7 @@ def workbook(path: Path, wanted: str | None = None) -> tuple[Any, dict[str, Any]
 
 
 def _rows_in(sheet: Sequence[Sequence[Any]]) -> tuple[int, int, bool]:
-    """Return how many rows of a sheet have times, if more than a few have, and numbers, and whether it has rows."""
+    """Count a sheet's rows with times (0 if only a few have times) and with numbers; say whether it has rows."""
     timed = sum(
         any(isinstance(cell, date) or dialect.kind_of(str(cell)) == "time" for cell in cells[:20]) for cells in sheet
     )

@@ -150,7 +150,7 @@ class LiveEstimator(Fitted):
 
     @property
     def C_(self) -> float:
-        """The weight of the losses: C, or if that is "auto" the chosen value, which is 1 at first."""
+        """The weight of the losses: C, or if C is "auto" the chosen value, which is 1 at first."""
         value: Any = self.C
         return float(self._chosen("C", 1.0)) if isinstance(value, str) else value
 
@@ -229,7 +229,7 @@ class LiveEstimator(Fitted):
     ) -> Self:
         """Train on ``X`` (n, d) and ``y`` (n,) from nothing; the previous window is dropped, unless an error is raised.
 
-        The window stores features in the form of these first ones, dense or sparse; later features are converted to
+        The window stores features in the form of the first features, dense or sparse; later features are converted to
         that form.
 
         Parameters

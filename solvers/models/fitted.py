@@ -129,8 +129,8 @@ class Fitted:
     def diagonal_raised_(self) -> float:
         """The value added to each k(x, x) of the window: 0 unless kernel values were rounded below double precision.
 
-        Rounded values of a given matrix, or of a function, may have eigenvalues a little below 0. The model is then the
-        exact solution for the raised kernel matrix.
+        Rounded values of a given matrix, or of a function, may have eigenvalues a little below 0. If the diagonal is
+        raised, the model is the exact solution for the raised kernel matrix.
         """
         held = self._learnt.kernel.held
         return 0.0 if held is None else held.raised

@@ -263,7 +263,7 @@ class PathProblem:
         return bring_back
 
     def put(self, state: PathState, slot: Ints) -> None:
-        """Replace the state, and the slots of numbers in it."""
+        """Replace the state, and the slots that example numbers have in it."""
         self.raw_state, self.slot, self._memory, self._n_bound = state, slot, None, None
 
     def _move_back(self, change: ProblemChange, leave: Ints, undo_state: Callable[[], None]) -> None:
@@ -305,7 +305,7 @@ class PathProblem:
     def _make_positive(self, kernel: Kernel, change: ProblemChange) -> bool:
         """Raise an error unless the kernel matrix is positive semi-definite, which takes up to O(n^3) to check.
 
-        Returns whether kernel values have changed, which rounded values may do.
+        Returns whether kernel values have changed, as rounded values may have to.
         """
         come, is_new = change.come, False
         if not len(come):
@@ -378,7 +378,7 @@ class PathProblem:
         b: float,
         checkpoint: tuple[Floats, int] | None = None,
     ) -> Ints:
-        """Fill an empty problem with examples of known coefficients, correct rounding errors, and return their slots.
+        """Fill an empty problem with examples of known coefficients, correct rounding errors, and return the slots.
 
         Raises
         ------

@@ -323,7 +323,7 @@ class Window:
         """Apply a checked change; afterwards the betas sum up to ``total_per_weight`` times the sum of weights.
 
         The caller has begun the change, and undoes it after an error. With the ``terms`` of robust losses, examples
-        then switch sides of their cutoffs until each is on its true side.
+        finally switch sides of their cutoffs until each is on its true side.
 
         Raises
         ------
