@@ -222,7 +222,7 @@ def _largest(
 def _one_of_several(
     path: Path, given: FileOptions, read: Callable[[Raw], InspectedTable], needs_times: bool
 ) -> InspectedTable | None:
-    """Return the largest table of several that can be read, and has times if that is needed; None if there is none."""
+    """Return the largest of several tables that can be read, and has times if these are needed; else None."""
     for raw in raw_tables.tables_in(path, given):
         with suppress(InvalidInput):
             found = read(replace(raw, name=path.name))

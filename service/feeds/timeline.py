@@ -27,9 +27,9 @@ any of its rows takes effect; an error names the row and the column.
 - In the hour that comes twice when clocks go back, a row that repeats an earlier time with the same values is ignored.
   Any other row in the repeated hour means the first of its two times that is newer than all earlier readings and rows.
   If both times of such a row are past, two rows with its time in one call mean the first and the second time, and a
-  single row means the time that has no value. If both times have values, the row is refused. An ignored row may still
-  be the next reading, with the same values as an hour ago. It becomes this reading if a later reading leaves the slot
-  open.
+  single row means the time that has no value. If both times of a row have values, the row is refused. An ignored row
+  may still be the next reading, with the same values as an hour ago. It becomes this reading if a later reading leaves
+  the slot open.
 - A time is refused if it is ahead of the service's clock by more than two intervals and ten minutes, unless ``ahead``
   says otherwise. Times without a zone may be local times, up to 14 hours ahead of UTC. Records of the log are not
   compared with the clock.

@@ -465,7 +465,7 @@ def nem12(file: IO[bytes]) -> Document:
 
 
 def ghcn_daily(file: IO[bytes]) -> Document:
-    """Return the readings of a .dly file of the GHCN, by elements and days; those that failed a check are missing."""
+    """Return the readings of a .dly file of the GHCN, by elements and days; those that fail a check are missing."""
     found = list[Line]()
     for number, line in enumerate(_whole(file).decode("ascii", "replace").splitlines(), 1):
         try:

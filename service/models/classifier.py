@@ -25,8 +25,8 @@ Two = tuple[Any, Any]
 class ServedClassifier(LiveSVC):
     """A live classifier with class weights by label, which may name labels that no example has yet.
 
-    As long as all labels are -1 or 1, both are classes, even if only one of them occurs. Then f(x) is positive for
-    class 1.
+    As long as all labels are -1 or 1, both are classes, even if only one of them occurs. If these are the classes, f(x)
+    is positive for class 1.
     """
 
     def check_classes(self, y: Targets, most: int, field: str = "y") -> None:

@@ -501,7 +501,7 @@ class ModelState:
         return calibrated(self.estimator, METHODS[self.spec.probability])
 
     def forget(self, keys: list[Key], *, is_trained_on: bool = False) -> Outcome | None:
-        """Erase these keys, in the window or remembered; has the parameters and the result of :meth:`_without`."""
+        """Erase these keys, in the window or remembered; parameters and result are those of :meth:`_without`."""
         outcome = self._without([key for key in keys if key in self.window.arrivals], is_trained_on)
         self.window.forget(keys)
         return outcome
