@@ -132,7 +132,7 @@ def create(client: Client, model: str, spec: dict[str, Any], found: TableToLearn
 def _tuned(client: Client, described: dict[str, Any]) -> dict[str, Any]:
     """Let a model that tunes itself choose its parameters by all of its rows, and return the tuned model.
 
-    Without this, its choice would be by the first batch of rows.
+    Otherwise the model would choose its parameters by the first batch of rows.
     """
     from livesvm.service.cli.connection import finished
     from livesvm.service.client import ServiceProblem

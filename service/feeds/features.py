@@ -379,7 +379,7 @@ def own_rows(
 def _at_time(
     layout: RowLayout, every: Every, steps: tuple[int, ...], zone: tzinfo | None, time: float
 ) -> tuple[NDArray[np.int64], Floats]:
-    """Return :func:`seasonal_ends`, and own features of which only the calendar is set; feeds share the result."""
+    """Return the result of :func:`seasonal_ends`, and own features with only the calendar set; feeds share both."""
     found, at = np.zeros((len(steps), layout.own)), layout.own_levels
     if layout.calendar:
         when = np.array([time, *(every.after(time, step) for step in steps)])

@@ -67,7 +67,7 @@ def new_models(spec: FeedSpec, recipe: Recipe, core: float = 1.0) -> Models:
 
 
 class _LossesOf(NamedTuple):
-    """The losses of a step's models: for the forecast, of directions or with an epsilon tube, and for each quantile."""
+    """The losses of a step's models: for the forecast, that of directions or an epsilon tube; one for each quantile."""
 
     is_direction: bool
     epsilon: float

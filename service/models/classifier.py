@@ -120,7 +120,7 @@ def labels_of(arrays: Mapping[str, Any]) -> NDArray[Any]:
 
 
 def _only_sign(window: Any) -> int:
-    """Return the sign of all examples' labels; 0 if both signs occur, the window is empty or has other classes."""
+    """Return the sign of all examples' labels; 0 if both signs occur, or the window is empty or has other classes."""
     if window.pairs or not window.keys:
         return 0
     y = window.y

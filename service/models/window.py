@@ -28,7 +28,7 @@ OF_BOUNDED_RANK = 20
 
 @dataclass(frozen=True)
 class WindowLimits:
-    """A window's limits: beyond the ``max`` limits old examples leave, beyond the quotas new ones are refused."""
+    """A window's limits: old examples leave beyond the ``max`` limits, and new ones are refused beyond the quotas."""
 
     quota_examples: int
     quota_features: int

@@ -15,7 +15,7 @@ N_CHANGED = "How many get another label; null for regression."
 
 
 class Decided(BaseModel):
-    """The decision values and predictions of one version of a model for rows."""
+    """The decision values and predictions that one version of a model computes for rows."""
 
     decision: list[float] | list[list[float]]
     prediction: list[float | str]
