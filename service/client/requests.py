@@ -705,7 +705,7 @@ class ModelCalls:
         validation: tuple[Any, ArrayLike] | None = None,
         hold_out: float | None = None,
     ) -> Request[Document]:
-        """Start a job that finds labels or targets in a model's window that may be wrong and computes robust models."""
+        """Start a job that finds possibly wrong labels or targets in a model's window, and computes robust models."""
         body: Document = {"parameter": parameter, "theta": theta, "s": s, "hold_out": hold_out}
         body["validation"] = validation and {**_features(validation[0]), "y": _targets(validation[1])}
         return post(f"/models/{id}/outlier-path", body)
