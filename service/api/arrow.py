@@ -94,7 +94,7 @@ def of_answer(reported: Mapping[str, Any]) -> bytes:
 
 
 def of_page(page: WindowPage) -> bytes:
-    """Return a page of examples as an Arrow stream with the columns of the CSV form; a sparse row is two lists."""
+    """Return a page of examples as an Arrow stream with the columns of the CSV form; sparse rows fill two columns."""
     pa = library()
     are_numbers = all(type(key) is int for key in page.keys)
     columns: dict[str, Any] = {"key": pa.array(page.keys if are_numbers else [str(key) for key in page.keys])}

@@ -58,7 +58,7 @@ def _accepted(accept: str) -> Format:
 
 
 def memory(model: Description, count: int | None, format: Format) -> int:
-    """Return the bytes of memory that an answer with ``count`` examples, or all if None, takes until it is sent."""
+    """Return the bytes of memory that an answer with ``count`` examples takes; None stands for all examples."""
     n = model.sizes.n_examples if count is None else min(count, model.sizes.n_examples)
     return int(_BYTES[format] * n * (model.row_bytes / _SMALLEST + _BESIDE))
 

@@ -34,7 +34,7 @@ class StepChange(Request):
 
 
 class FeedUpdateRequest(Request):
-    """Removal of old examples from the models of some steps, or a new C for these; made completely or not at all."""
+    """Removal of old examples from the models of some steps, or a new C for the models, completely or not at all."""
 
     most_bytes = SHORT
     model_config = ConfigDict(json_schema_extra={"examples": [{"steps": [{"step": 1, "keep": 120}]}]})

@@ -170,11 +170,11 @@ _OWN_SITE = frozenset({"same-origin", "none"})
 
 
 class Gate:
-    """ASGI middleware that refuses requests for other hosts; without API keys, also changes by other sites' pages.
+    """ASGI middleware that refuses requests for other hosts, and without API keys also changes by pages of other sites.
 
     A malicious page in a browser can send requests to a service on this machine in two ways: its own host name may
     resolve to this machine (DNS rebinding), or it sends a cross-origin request, which may do harm although the page
-    cannot read the answer. A malicious page has no API key.
+    cannot read the answer. API keys prevent both, because a malicious page has none.
 
     Parameters
     ----------
@@ -237,7 +237,7 @@ class Heads:
             return
 
         async def beginning(message: Message) -> None:
-            """Send the status and the headers, and end the answer at once, as an event stream would never end."""
+            """Send the status and the headers, and end the answer, as the body of an event stream would never end."""
             if message["type"] == "http.response.start":
                 await send(message)
                 await send({"type": "http.response.body", "body": b"", "more_body": False})
@@ -295,11 +295,11 @@ def _with_header(send: Send, name: bytes, value: bytes) -> Send:
 
 
 def _policed(send: Send) -> Send:
-    """Return a ``send`` that adds a security policy to a page, which allows inline scripts and the service's files."""
+    """Return a ``send`` that adds to a page a security policy for the page's inline scripts and the service's files."""
     start: Message = {}
 
     async def sending(message: Message) -> None:
-        """Hold the answer's head back until its body is there, from which the content security policy is computed."""
+        """Send the answer's head only when its body, from which the content security policy is computed, is there."""
         nonlocal start
         if message["type"] == "http.response.start":
             start = message

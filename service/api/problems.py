@@ -1,4 +1,4 @@
-"""Handlers of exceptions, which answer a request that failed with a problem document."""
+"""Exception handlers: if a request fails, its answer is a problem document."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ async def _told(request: Request, error: Exception) -> Response:
 
 
 def headers_of(kind: Kind) -> dict[str, str]:
-    """Return the headers that only answers with this kind of error have."""
+    """Return the headers that answers with this kind of error have in addition to the usual headers."""
     ends = kind.status in (408, 413, 431) or kind is INTERNAL  # the request may not be read to its end
     headers = {"connection": "close"} if ends else {}
     if kind.retry_after is not None:

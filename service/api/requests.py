@@ -364,7 +364,7 @@ class WhatIfRequest(UpdateRequest, Features):
 
 
 class FeedEraseRequest(Request):
-    """Times, or a range of times, of the readings to erase; these have the same form as the feed's times."""
+    """Times, or a range of times, of the readings to erase, written as in the feed's readings."""
 
     model_config = ConfigDict(json_schema_extra={"minProperties": 1, "examples": [{"times": ["2024-01-01T00:00"]}]})
 

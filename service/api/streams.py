@@ -118,7 +118,7 @@ def event_stream(
 
 
 def every_event(request: Request, look: Callable[[], Sequence[Event] | None]) -> StreamingResponse:
-    """Return a stream that sends all events in the lists from ``look``, until the caller's key is invalid."""
+    """Return a stream that sends all events in the lists that ``look`` returns, until the caller's key is invalid."""
     streams: Streams = request.app.state.streams
     return streams.all_of(_while_admitted(request, look))
 

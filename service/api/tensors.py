@@ -69,7 +69,7 @@ class TensorForm:
             self._outputs.setdefault(name, _Output(binary)).add(values)
 
     def end(self, answered: Answered) -> tuple[bytes, bytes | None]:
-        """Return the JSON of the answer, and the binary outputs that follow the JSON, or None if it has none."""
+        """Return the JSON of the answer, and the binary outputs that follow the JSON, or None if none are binary."""
         if answered.seen.classes is not None and task_of(answered.spec).has_labels:
             self._add("classes", answered.seen.classes)
         named = {} if self._asked.id is None else {"id": self._asked.id}
@@ -107,7 +107,7 @@ def check_outputs(live: Reader, asked: Asked) -> None:
 
 
 def outputs_of(spec: ModelSpec, seen: Published) -> list[TensorMetadata]:
-    """Return the metadata of a model's outputs; a dimension of -1 is the number of rows, or is not known yet."""
+    """Return the metadata of a model's outputs; -1 stands for the number of rows, or for a dimension not known yet."""
     task = task_of(spec)
     classes = seen.classes if task.has_labels else None
     are_words = isinstance((spec.labels or [0])[0], str) if classes is None else classes.dtype.kind == "U"

@@ -43,7 +43,7 @@ def of_feed(
     newest: Newest = None,
     apply: Apply = False,
 ) -> Any:
-    """Test whether the data in a feed's windows have changed, and show remedies; with --apply, apply these."""
+    """Test whether the data in a feed's windows have changed, and show remedies; with --apply, apply them all."""
     answer = client.feed_drift(feed, steps=step or (), false_alarms=false_alarms, newest=newest)
     steps = [{"step": one["step"]} | _short(one) for one in answer["steps"]]
     remedies = [{"step": one["step"]} | remedy for one in answer["steps"] for remedy in one["remedies"]]

@@ -39,7 +39,7 @@ def erase(
     idempotency_key: Request = None,
     yes: Yes = False,
 ) -> Any:
-    """Erase examples, the history and the jobs of a model from all stored data, and datasets' rows with these keys."""
+    """Erase examples of a model from all stored data, with its history, its jobs, and dataset rows with these keys."""
     wanted, tags = _wanted(keys, keys_from, tag, is_text=text)
     confirm(f"Erase {_counted(wanted, tags)} from model {model}, its history and its jobs?", yes)
     return _told(client.erase(model, wanted, tags=tags, idempotency_key=idempotency_key), receipt)
@@ -90,7 +90,7 @@ def erase_readings(
     idempotency_key: Request = None,
     yes: Yes = False,
 ) -> Any:
-    """Erase readings, the history and the jobs of a feed from all stored data."""
+    """Erase readings of a feed from all stored data, with the feed's history and jobs."""
     if not (times or begin or end):
         raise typer.BadParameter("give times, --from or --to")
     confirm(f"Erase readings from feed {feed}, its history and its jobs?", yes)
@@ -110,7 +110,7 @@ def erase_series(
     idempotency_key: Request = None,
     yes: Yes = False,
 ) -> Any:
-    """Erase readings, the history and the jobs of series of a fleet from all stored data, with one receipt."""
+    """Erase readings of a fleet's series from all stored data, with the series' history and jobs; one receipt."""
     if not (times or begin or end):
         raise typer.BadParameter("give times, --from or --to")
     which = f"{len(series)} series" if series else "all series"

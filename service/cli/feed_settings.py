@@ -65,8 +65,8 @@ def feed_settings(
 ) -> Callable[[Any], Callable[..., Any]]:
     """Return a decorator that adds an option for each of the ``known`` settings, and ``--settings``, to a command.
 
-    The command receives the settings in the mapping ``asked``. Settings in ``of_file`` are left to options about a
-    file, except those in ``OF_FILES``, which have another name then.
+    The command receives the settings in the mapping ``asked``. The settings in ``of_file`` get no option, as options
+    about a file have the same names; those in ``OF_FILES`` get an option of another name.
     """
     names = {name: OF_FILES.get(name) if name in of_file else name for name in known}
     added = [
@@ -104,7 +104,7 @@ def _option(name: str, text: str) -> Any:
 
 
 def _value(kind: str, text: str) -> Any:
-    """Return the value of an option; what is no JSON stays text, so that the service names the setting it refuses."""
+    """Return the value of an option; text that is not JSON stays text, which the service then accepts or refuses."""
     if kind == NAMES:
         return [name.strip() for name in text.split(",")] if text.strip() else []
     if kind == NUMBERS and "," in text and not text.lstrip().startswith("["):

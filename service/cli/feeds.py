@@ -174,7 +174,7 @@ def run(
     *,
     given: dict[str, Any],
 ) -> Any:
-    """Send, in several calls, those readings in a file that a feed does not have yet; may be interrupted and repeated.
+    """Send the readings in a file that a feed does not have yet, in several calls; may be interrupted and repeated.
 
     Each call also announces the values of known columns in the rows after the rows that it sends.
     """
@@ -214,7 +214,7 @@ def backtest(
 ) -> Any:
     """Score the forecasts that a feed would have made for past readings; the feed itself is not changed.
 
-    Settings are in place of the feed's own.
+    Settings in options replace those of the feed.
     """
     found = None if file is None else _of_feed(client, feed, file, given)
     if dry_run and found is not None:
@@ -279,12 +279,12 @@ def _table(settings: dict[str, Any], file: Path, given: dict[str, Any] | None = 
 
 
 def of_grid(found: InspectedTable) -> dict[str, str]:
-    """Return the setting of a feed for the interval of a file."""
+    """Return the interval of a file's readings as the setting of a feed."""
     return {} if found.every is None else {"every": found.every}
 
 
 def of_served(settings: dict[str, Any], file: Path, given: dict[str, Any], *names: str) -> InspectedTable:
-    """Return a file as a table for a feed or fleet with these settings: rows off the grid are put on its grid."""
+    """Return a file as a table for a feed or fleet; its times are aligned to the grid in the feed's settings."""
     zone = settings["timezone"]
     if settings.get("align") is not None and given.get("align") is None:
         given = given | {"align": "none"}
@@ -377,7 +377,7 @@ def _known(feed: dict[str, Any], found: InspectedTable) -> int:
 def _told_of(file: Path, found: InspectedTable, before: int, *, is_new: bool) -> Iterator[None]:
     """Report a refused row by its number in the file; ``before`` rows that are sent precede the rows of the call.
 
-    A feed that ``is_new`` is deleted again.
+    If the feed ``is_new``, the message says that no feed is created.
     """
     from livesvm.service.client import ServiceProblem
 
@@ -395,7 +395,7 @@ def _told_of(file: Path, found: InspectedTable, before: int, *, is_new: bool) ->
 
 
 def hinted(reason: str) -> str:
-    """Return the reason of a refused row with the option that helps, if there is one."""
+    """Return the reason why a row is refused, with a hint to an option that helps, if there is one."""
     reason = reason.replace("late='correct'", "--late correct")
     return reason + next((f"; {hint}" for part, hint in _HINTS.items() if part in reason), "")
 

@@ -1,9 +1,9 @@
 """Examples in files: npz and JSON with ``X``, ``y``, ``keys``, ``weights``, ``times``, ``tags``; tables; svmlight.
 
-Of a table the columns ``y``, ``key``, ``weight``, ``time`` and ``tags`` are what they say, all others are features, in
-their order; a model with columns knows which are its own. Files of svmlight hold sparse features, columns from 1; npz
-may as well, as ``indptr``, ``indices``, ``values`` and ``n_features``. Targets are numbers, or words where one of them
-is none.
+In a table, the columns ``y``, ``key``, ``weight``, ``time`` and ``tags`` have the fields of these names, and all other
+columns are features, in their order. But a column is a feature if the model has a column of the same name. Files in
+svmlight format have sparse features, with columns counted from 1. An npz file can have sparse features in ``indptr``,
+``indices``, ``values`` and ``n_features``. Targets are numbers if all are numbers, and otherwise words.
 """
 
 from __future__ import annotations
@@ -153,7 +153,7 @@ class ExampleTable:
 
 
 def as_wide(X: Any, n_features: int | None) -> Any:
-    """Return sparse rows with the model's number of features; a file without entries in the last columns has fewer."""
+    """Widen sparse rows to the model's number of features; a file without entries in the last columns gives fewer."""
     if n_features is not None and hasattr(X, "tocsr") and X.shape[1] < n_features:
         X.resize((X.shape[0], n_features))
     return X

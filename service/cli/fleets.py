@@ -115,7 +115,7 @@ def run(
     *,
     given: dict[str, Any],
 ) -> Any:
-    """Send the readings in a file that are new to their series; exits with 1 if those of a series were refused.
+    """Send the readings in a file that are new to their series; exits with 1 if any readings were refused.
 
     If a file has a column for each series, it is converted to a row for each series and time.
     """

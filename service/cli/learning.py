@@ -138,7 +138,7 @@ def explain(
     *,
     given: dict[str, Any],
 ) -> Any:
-    """List the examples of a model's window that most influence predictions for a file's rows, or worsen these most."""
+    """List the examples of a model's window that most influence, or most worsen, its predictions for a file's rows."""
     found = of_model(client, model, file, given, target, key_column)
     answer = client.explain(model, found.X, found.y if worth else None, most=most)
     if worth:

@@ -72,8 +72,8 @@ def suspects(
 ) -> Any:
     """Rank the labels in a model's window by how doubtful each is, and print the most doubtful labels.
 
-    The output also has the label that would fit better, and the nearest examples that have this label. Labels that were
-    confirmed before are left out, too.
+    The output also has a label that would fit better, and the nearest examples that have this better label. Labels that
+    were confirmed in earlier calls are left out as well.
     """
     from livesvm.service.cli import files
     from livesvm.service.client import ServiceProblem

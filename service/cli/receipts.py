@@ -21,7 +21,7 @@ def verify(
     example: Annotated[str | None, typer.Option(help="A key of an example that must be among those erased.")] = None,
     tag: Annotated[str | None, typer.Option(help="A tag; its examples must be among the erased ones.")] = None,
 ) -> None:
-    """Verify that a receipt is unchanged since a service signed it; --key names the service's public key.
+    """Verify that a receipt is unchanged since a service signed it; --key is the public key that must have signed it.
 
     Exits with 0 if the receipt is unchanged, with 1 if it is not, with 2 if the file does not exist.
     """

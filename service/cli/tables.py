@@ -130,9 +130,9 @@ def create(client: Client, model: str, spec: dict[str, Any], found: TableToLearn
 
 
 def _tuned(client: Client, described: dict[str, Any]) -> dict[str, Any]:
-    """Let a model that tunes itself choose by all its rows; return the model as it is then.
+    """Let a model that tunes itself choose its parameters by all of its rows, and return the tuned model.
 
-    Its first choice of its own is by the first batch of rows.
+    Otherwise the model would choose its parameters by the first batch of rows.
     """
     from livesvm.service.cli.connection import finished
     from livesvm.service.client import ServiceProblem

@@ -101,7 +101,7 @@ def _changes(**change: Any) -> Document:
 
 
 def _packed(body: Document) -> tuple[bytes, dict[str, str]] | None:
-    """Return an update as npz with its headers; None if it is small, or holds what npz has no form for."""
+    """Return an update as npz with its headers; None if the update is small, or has values that npz cannot hold."""
     import numpy as np
 
     found = {name: value for name, value in body.items() if name not in _OF_UPDATES}
@@ -192,9 +192,9 @@ def get(path: str, **params: Any) -> Request[Document]:
 
 
 def listed(path: str, name: str, before: Sequence[Document] = (), **params: Any) -> Request[Documents]:
-    """Return the request for a list, which is the field ``name`` of the answer, and if it has pages, for all pages.
+    """Return the request for a list in the field ``name`` of the answer; of an answer in pages, for all pages.
 
-    Their entries follow the entries ``before``.
+    The entries ``before``, which are of earlier pages, come first.
     """
 
     def read(answer: httpx.Response) -> Documents | Request[Documents]:
@@ -303,7 +303,7 @@ def _has_words(frame: Any) -> bool:
 
 
 def _cell(cell: Any, row: int, name: Any) -> Any:
-    """Convert a cell of a table to a JSON value; a missing value becomes null, and a duration seconds."""
+    """Convert a cell of a table to a JSON value; a missing value becomes null, and a duration becomes seconds."""
     if type(cell).__name__ in ("NAType", "NaTType") or (not hasattr(cell, "__len__") and cell != cell):
         return None
     if type(cell).__name__ == "datetime64":
@@ -409,7 +409,7 @@ class ModelCalls:
     ) -> Request[Document]:
         """Update a model's window along one path, completely or not at all.
 
-        Large updates are sent as npz, if it has a form for all that they hold, and else as JSON.
+        Large updates are sent as npz if npz can hold all of their values, and otherwise as JSON.
 
         Parameters
         ----------
@@ -507,7 +507,7 @@ class ModelCalls:
 
         With ``coverage``, classifiers return a ``set`` of classes for each row, and regression models an interval from
         ``low`` to ``high``; ``promise`` is the share of targets that these sets or intervals contain. With
-        ``half_life``, in seconds, older examples count less.
+        ``half_life`` in seconds, older examples have less influence on the sets or intervals.
         """
         import numpy as np
 
@@ -534,7 +534,8 @@ class ModelCalls:
     ) -> Request[Document]:
         """Erase examples by key or tag from a model and all stored data; the answer has ``removed``, ``receipt``, ...
 
-        Examples need not be in the window; if nothing that is stored names any of them, ServiceProblem (404) is raised.
+        The examples need not be in the window. ServiceProblem (404) is raised if no stored data contain any of the keys
+        and tags.
         """
         return once(f"/models/{id}/erase", _named(keys, tags), idempotency_key)
 
@@ -550,7 +551,7 @@ class ModelCalls:
 
     @Call
     def verify_receipt(self, receipt: bytes | Document) -> Request[Document]:
-        """Return whether a receipt, as a document or bytes, is unchanged since a service signed it, in ``verified``."""
+        """Verify a receipt, a document or bytes; ``verified`` says if it is unchanged since a service signed it."""
         if isinstance(receipt, bytes):
             return Request("POST", "/receipts/verify", document, True, receipt, {"content-type": "application/json"})
         return post("/receipts/verify", receipt, is_repeatable=True)
@@ -593,7 +594,7 @@ class ModelCalls:
     def explain(
         self, id: str, X: Any, y: ArrayLike | None = None, *, most: int = 10, max_seconds: float | None = None
     ) -> Request[Document]:
-        """Return for each of the rows X (m, d) the examples with the largest influence on its decision value.
+        """Return for each of the rows X (m, d) the examples with the largest influence on the row's decision value.
 
         The answer has ``rows``, each with its examples in ``because``. With targets y (m,), the answer instead has
         ``values``: how much the mean loss of the rows would grow without each example, the most harmful examples first.
@@ -682,7 +683,8 @@ class ModelCalls:
     def suspected_labels(self, id: str, *, confirmed: Iterable[Key] = ()) -> Request[Document]:
         """Start a job that ranks the labels in a model's window, with the most doubtful label first.
 
-        The keys ``confirmed`` of examples with right labels are left out. The result lists them, for the next ranking.
+        The ranking leaves out the examples with the keys ``confirmed``, which have right labels. The result lists the
+        confirmed keys, to send with the next request.
         """
         keys = list(confirmed)
         return post(f"/models/{id}/suspected-labels", {"confirmed": {"keys": keys}} if keys else {})
@@ -703,7 +705,7 @@ class ModelCalls:
         validation: tuple[Any, ArrayLike] | None = None,
         hold_out: float | None = None,
     ) -> Request[Document]:
-        """Start a job that finds labels or targets in a model's window that may be wrong and computes robust models."""
+        """Start a job that finds possibly wrong labels or targets in a model's window, and computes robust models."""
         body: Document = {"parameter": parameter, "theta": theta, "s": s, "hold_out": hold_out}
         body["validation"] = validation and {**_features(validation[0]), "y": _targets(validation[1])}
         return post(f"/models/{id}/outlier-path", body)

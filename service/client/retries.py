@@ -89,7 +89,7 @@ def _asked_for(response: httpx.Response) -> float:
 
 
 def _said(response: httpx.Response) -> float:
-    """Return for how many seconds an answer asks the client to wait; one if it does not ask, or names a date."""
+    """Return for how many seconds an answer asks the client to wait; one second if it names a date or nothing."""
     try:
         return float(response.headers.get("retry-after", MOST_SECONDS))
     except ValueError:

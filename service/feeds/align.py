@@ -1,9 +1,9 @@
 """Readings at any time, put on a regular grid: those of a feed as they come, and those of a file when it is read.
 
-The grid is that of the clock: hours begin at full hours, days at midnight of the feed's time zone, weeks on Mondays,
+The grid follows the clock: hours begin at full hours, days at midnight of the feed's time zone, weeks on Mondays,
 months on their first day. With "nearest" a reading gets the nearest time of the grid. With "mean" and "last" all
-readings of an interval become one reading, once a later interval has a reading: the mean at the time at which the
-interval begins, and the last reading at the time at which it ends.
+readings of an interval become one reading, once a later interval has a reading. The mean has the time at which the
+interval begins, and the last reading has the time at which it ends.
 """
 
 from __future__ import annotations
@@ -86,13 +86,13 @@ class OpenInterval(NamedTuple):
 
 
 def opened(time: float, at: float, given: Given) -> OpenInterval:
-    """Return the interval with the grid's time ``time``, with its first reading, which came at ``at``."""
+    """Return the interval at the grid's time ``time``, with one reading so far, which came at ``at``."""
     counts = tuple(int(value is not None) for value in given)
     return OpenInterval(time, at, counts, tuple(value or 0.0 for value in given))
 
 
 def restored(arrays: Mapping[str, Any]) -> OpenInterval | None:
-    """Return the open interval that ``to_arrays`` returned, None if there is none."""
+    """Return the open interval from the result of ``to_arrays``; None if there was no open interval."""
     if "open.time" not in arrays:
         return None
     time, latest, counts, values = (arrays[f"open.{name}"] for name in OpenInterval._fields)
@@ -119,7 +119,7 @@ def parsed(given: str) -> tuple[Align, Every | None]:
 
 
 def interval_of(times: Times, of_target: Times) -> tuple[Every, int, int]:
-    """Return the interval of ascending times, how many steps are no multiple of it, and how many are longer.
+    """Return the interval of ascending times, how many steps are not multiples of it, and how many are longer than it.
 
     Parameters
     ----------
@@ -133,7 +133,7 @@ def interval_of(times: Times, of_target: Times) -> tuple[Every, int, int]:
 
 
 def steady(times: Times) -> Times:
-    """Return the newest of the ascending times that have the pace that lasts longest; all if most of them have it."""
+    """Return the newest times with the pace that lasts longest; return all (ascending) times if most have this pace."""
     size = min(FIRST, max(PACE, len(times) // 10))
     gaps = np.diff(times)
     blocks = np.array_split(gaps, max(1, len(gaps) // size))
@@ -154,10 +154,11 @@ def steady(times: Times) -> Times:
 
 
 def grid_of(times: Times, of_target: Times) -> tuple[Align, Every] | None:
-    """Return the grid for times that keep to none: "nearest" if most keep to one, or else "mean"; None if all do.
+    """Return how to align times: "nearest" with a grid that most times keep to, or "mean"; None if all keep to a grid.
 
-    The grid of means is the finest of which three of four intervals have a reading. Where the pace changes, it is that
-    of :func:`steady` times, and means are taken if there are more readings than times of the grid.
+    With "mean", the grid is the finest one in which three of four intervals have a reading. If the pace of the times
+    changes, :func:`steady` times determine the grid. "mean" is then chosen if many readings would share a time of the
+    grid.
     """
     every, off, _ = interval_of(times, of_target)
     drift = abs(every.between(times[0], times[-1]) - np.sum(np.round(every.steps(times))))
@@ -202,7 +203,7 @@ def grid_times(times: Times, every: Every, align: Align) -> Times:
 
 
 def closed(times: Times, every: Every) -> float:
-    """Return the share of the grid without readings, if nearly all of it comes at the same hours or days; else 0.
+    """Return the share of the grid's times without readings, if nearly all are at the same hours or days; else 0.
 
     Parameters
     ----------
@@ -229,9 +230,9 @@ def aligned(
     """Yield a row for each series and each interval that has readings, in the order of the rows.
 
     ``nearest`` moves each reading to the nearest time of the grid. ``mean`` averages the readings from a time of the
-    grid to the next one. ``last`` takes the last reading up to a time of the grid. Each column takes its own readings,
-    without empty cells. With ``mean`` and ``last``, a series ends with its last complete interval, so that later rows
-    of a growing file change no row. Whole days begin at midnight of the times' own UTC offset.
+    grid to the next one. ``last`` takes the last reading up to a time of the grid. In each column, empty cells do not
+    count as readings. With ``mean`` and ``last``, a series ends with its last complete interval, so that later rows of
+    a growing file change no row. Whole days begin at midnight of the times' own UTC offset.
 
     Parameters
     ----------

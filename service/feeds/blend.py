@@ -45,7 +45,7 @@ LEAST = 100  #: readings with all that experts look back on, from which those wi
 
 @lru_cache(maxsize=512)
 def lookback_of(seasons: tuple[int, ...], step: int, longest: int, cycles: tuple[float, ...]) -> Lookback:
-    """Return which past readings the experts use, at most ``longest`` back."""
+    """Return which past readings the experts use, at most ``longest`` readings back."""
     experts: list[list[int]] = [[0]]
     others = [[lag] for lag in LAGS] + [list(range(width)) for width in WIDTHS]
     phases = [seasonal_back(season, step) for season in seasons]
@@ -138,7 +138,7 @@ class Blend:
         return out[len(at) - len(model) :]
 
     def _least_known(self, at: Ints) -> int:
-        """Return the first index at which all means that have values at enough of the indices ``at`` (n,) have one."""
+        """Return the first index with values of all means, except means with values at too few of ``at`` (n,)."""
         nearest = np.minimum.reduceat(self.look.back, self.look.first[:-1])
         known = nearest[nearest <= at[-LEAST]] if len(at) >= LEAST else nearest[:0]
         return int(known.max(initial=0))

@@ -56,7 +56,7 @@ class Progress(NamedTuple):
         ]
 
     def behind(self, came: Sequence[Position], dead: Sequence[DeadLetter], in_flight: int) -> Progress:
-        """Return the progress after the entries at ``came``, one or more, of which ``dead`` were refused.
+        """Return the progress after one or more entries at the positions ``came``; ``dead`` are the refused entries.
 
         ``in_flight`` is how many entries the source may send again; 0 for a source with one total order.
         """
@@ -81,7 +81,7 @@ class FeedCall(ABC):
 
     @abstractmethod
     def apply(self, feed: Forecaster, plan: Plan | None) -> FeedOutcome:
-        """Apply the ``plan`` that ``check`` returned. Raises SolverError; the feed is unusable then."""
+        """Apply the ``plan`` that ``check`` returned. After SolverError the feed is unusable."""
 
     def after(self, progress: Progress) -> Progress:
         """Return the progress in the source after the command; only deliveries and pauses change the progress."""
@@ -211,7 +211,8 @@ class FeedUpdate(FeedCall):
 class Delivery(FeedCall):
     """A command with readings from a source, without those that were refused.
 
-    ``came`` has the positions of all entries; for a source with one total order only the last, and ``in_flight`` is 0.
+    ``came`` has the positions of all entries. For a source with one total order, it has only the last position, and
+    ``in_flight`` is 0.
     """
 
     reading: Observations

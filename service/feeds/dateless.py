@@ -1,4 +1,4 @@
-"""Tables with times of the day without a day, or days without a year: put in front of them what is known elsewhere.
+"""Tables with times of day without a date, or days without a year: the missing part is found and put before them.
 
 Monitors such as sar write the day once, above the table or in the name of the file.
 """
@@ -89,7 +89,7 @@ def found_in(
 
 
 def rows_of(rows: Callable[[], Iterator[Line]], width: int, one: Dateless) -> Iterator[Line]:
-    """Yield the rows with whole times in the column; it must be known on which day the first one is."""
+    """Yield the rows with whole times in the column; the day or the year of the first row must be known."""
     assert one.first is not None
     begin, before = one.first, datetime.min
     for row in rows():
@@ -129,7 +129,7 @@ def _moment(text: str, begin: datetime, has_days: bool) -> datetime | None:
 
 
 def _day_in(about: Sequence[str], is_american: bool) -> datetime | None:
-    """Return the only day that a text tells; None if there is none, or if it may be two."""
+    """Return the first day in these texts that can be read in one way only; None if there is none."""
     for text in about:
         for found in _DAY.finditer(text):
             cell = found[0].replace("_", "-")

@@ -362,7 +362,8 @@ def own_rows(
 ) -> Floats:
     """Return the features that differ between steps: seasonal values, calendar and known columns; (steps, own).
 
-    ``parts`` are the newest values, as :func:`shared_row` takes them, the newest reading and the columns known ahead.
+    ``parts`` are the newest values, as for :func:`shared_row`, then the newest reading, and then the columns known
+    ahead.
     """
     newest, reading, ahead = parts
     steps, at = spec.horizons, layout.own_levels
@@ -378,7 +379,7 @@ def own_rows(
 def _at_time(
     layout: RowLayout, every: Every, steps: tuple[int, ...], zone: tzinfo | None, time: float
 ) -> tuple[NDArray[np.int64], Floats]:
-    """Return :func:`seasonal_ends`, and own features of which only the calendar is set; feeds share the result."""
+    """Return the result of :func:`seasonal_ends`, and own features with only the calendar set; feeds share both."""
     found, at = np.zeros((len(steps), layout.own)), layout.own_levels
     if layout.calendar:
         when = np.array([time, *(every.after(time, step) for step in steps)])
@@ -388,7 +389,7 @@ def _at_time(
 
 
 def known_columns(layout: RowLayout, known: Floats, now: Floats) -> Floats:
-    """Return known columns (n, k) as features; some layouts add the changes from ``now`` (k,) or (n, k)."""
+    """Return known columns (n, k) as features; some layouts add the changes from values ``now``, (k,) or (n, k)."""
     return np.concatenate([known, known - now], axis=1) if layout.changes else known
 
 

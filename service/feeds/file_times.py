@@ -144,7 +144,7 @@ class TimeFormat:
     zoned: bool = False
 
     def reads(self, cells: Iterable[str]) -> bool:
-        """Return whether the format reads all cells; a format without ``read`` reads what a feed reads."""
+        """Return whether the format reads all cells; a format without ``read`` is of cells that feeds can read."""
         return all(_is_read(self, cell) for cell in cells)
 
     def whole(self) -> TimeFormat:
@@ -256,7 +256,7 @@ def mixed(cells: Sequence[str], name: str) -> list[TimeFormat]:
 
 
 def is_impossible(cell: str, other: str) -> bool:
-    """Return whether a cell has the shape of another one that is a time, but is in no format a time."""
+    """Return whether a cell has the shape of another cell that is a time, but is not a time in any format."""
     return _shape(_begin(cell)) == _shape(_begin(other)) and not find([cell], "time", alone=True)
 
 
@@ -266,7 +266,7 @@ def _order(name: str) -> str:
 
 
 def _either(formats: list[TimeFormat]) -> TimeFormat:
-    """Return a format that reads what one of several formats reads."""
+    """Return a format that reads all cells that one of several formats can read."""
 
     def read(cell: str) -> str:
         """Return the time in a cell; raises ValueError."""
@@ -333,7 +333,7 @@ def _plain(name: str) -> str:
 
 
 def parts_unnamed(columns: Sequence[Sequence[str]]) -> Iterator[tuple[int, ...]]:
-    """Yield columns that may be year, month, day, hour and minute, perhaps with a day of the year, or after an id."""
+    """Yield columns that may be year, month, day, hour and minute; an id, or a day of the year, may be among them."""
     limits = ((1600, 2200), (1, 12), (1, 31), (0, 24), (0, 59))
     for places in ((0, 1, 2, 3, 4), (0, 2, 3, 4, 5), (1, 2, 3, 4, 5), (2, 3, 4, 5, 6)):
         fits = [
@@ -349,7 +349,7 @@ def parts_unnamed(columns: Sequence[Sequence[str]]) -> Iterator[tuple[int, ...]]
 
 
 def numbered(name: str, about: str = "") -> list[TimeFormat]:
-    """Return the formats of a year and the number of a day or week in it, if a column has such a name.
+    """Return the formats of a year and a numbered day or week, if the name of a column tells that it has such numbers.
 
     Parameters
     ----------
@@ -377,9 +377,9 @@ def _of_year_and_week(cell: str, kind: str) -> str:
 
 
 def _week(year: int, number: int, *, is_mmwr: bool) -> datetime:
-    """Return the first day of a week, a Sunday if it is one of the MMWR; raises ValueError.
+    """Return the first day of a week: a Monday, or a Sunday for weeks of the MMWR; raises ValueError.
 
-    In both counts the fourth of January is in the first week.
+    The fourth of January is in the first week, of ISO 8601 and of the MMWR.
     """
     if not is_mmwr:
         return datetime.fromisocalendar(year, number, 1)
@@ -459,7 +459,7 @@ def _as_it_is(cells: list[str], is_named: bool) -> TimeFormat | None:
 
 
 def _serial(cells: list[str], name: str, is_named: bool, is_sure: bool) -> TimeFormat | None:
-    """Return the format of numbered days, by the column's name modified Julian ones; Excel's hardly lie far ahead."""
+    """Return the format of numbered days: modified Julian if the name has "mjd", else Excel's, if not far ahead."""
     if not is_named or not all(map(_SERIAL.fullmatch, cells)):
         return None
     if "mjd" in name.lower():
@@ -495,7 +495,7 @@ def _of_floats(one: TimeFormat) -> TimeFormat:
 
 
 def _of_middle(cell: str) -> str:
-    """Return the first day of the month of which a year with decimals is the middle; raises ValueError."""
+    """Return the first day of a month, given the month's middle as a year with decimals; raises ValueError."""
     if not _DECIMAL_YEAR.fullmatch(cell):
         raise ValueError(cell)
     return _of_decimal_year(f"{float(cell.replace(',', '.')) - 1 / 24:.6f}")
@@ -524,7 +524,7 @@ def _of_period(cell: str, *, is_mmwr: bool) -> str:
 
 
 def _written(cells: list[str], is_named: bool) -> list[TimeFormat]:
-    """Return the strptime formats that read all cells; of those in the same order that give equal times, the first."""
+    """Return the strptime formats that read all cells, but only the first of those with one order and equal times."""
     first, found = _begin(cells[0]), dict[tuple[str, ...], TimeFormat]()
     zone = _ZONE.fullmatch(first)
     shapes = {_shape(first), *([] if zone is None else [_shape(zone[1])])}
@@ -552,7 +552,7 @@ def _packed(text: str) -> int:
 
 
 def joined(cells: Sequence[str]) -> str:
-    """Join parts of a time with blanks; of a range of hours such as 00:00-01:00 keep only the beginning."""
+    """Join parts of a time with blanks; keep only the beginning of a range of hours such as 00:00-01:00."""
     if len(cells) > 1 and cells[-1][-1:] == "h" and cells[-1][-2:-1].isdigit():  # as in French
         cells = [*cells[:-1], cells[-1][:-1]]
     if len(cells) > 1 and ("-" in cells[-1] or "\N{EN DASH}" in cells[-1]):
@@ -573,7 +573,7 @@ def _all_formats() -> dict[str, list[str]]:
 
 
 def _shape(text: str) -> str:
-    """Return the shape of a text, with 0 for each run of digits, and a for each run of letters."""
+    """Return the shape of a text, with the digit 0 for each run of digits, and the letter a for each run of letters."""
     return re.sub(r"[^\W\d_]+", "a", re.sub(r"\d+", "0", re.sub(r"\s+", " ", text)))
 
 
@@ -653,15 +653,15 @@ def _iso(when: datetime) -> str:
 
 
 def is_twice(when: datetime) -> bool:
-    """Return whether a time with a zone comes twice there, as clocks go back."""
+    """Return whether a local time with a zone comes twice because clocks go back."""
     return when.replace(fold=0).utcoffset() > when.replace(fold=1).utcoffset()  # type: ignore[operator]
 
 
 def localized(zone: str, in_order: bool = True, ends: timedelta = timedelta(0)) -> Callable[[str, str], str]:
     """Return a function that adds the UTC offset of a zone to times without an offset.
 
-    The returned function takes a time and the name of the time's series. When clocks go back, one hour comes twice: the
-    order of the times tells the first from the second, and times that are not ``in_order`` get the first.
+    The returned function takes a time and the name of the time's series. When clocks go back, one hour comes twice. If
+    times are ``in_order``, a time that is not after the one before is the second; otherwise all are the first.
 
     Parameters
     ----------

@@ -152,9 +152,9 @@ class Forecaster:
     def take(self, plan: Plan, given: Preset | None = None, *, chooses: bool = False) -> FeedOutcome:
         """Carry out the plan of the next call, and forecast from the newest reading; raises SolverError.
 
-        A feed that has models adopts ``given`` before it processes the readings. Another feed uses ``given`` from its
-        first models on, instead of choosing settings itself. When errors grow, the feed chooses settings at once if
-        ``chooses``, and otherwise waits for the next call.
+        A feed that has models adopts ``given`` before it processes the readings. A feed without models uses ``given``
+        from its first models on, instead of choosing settings itself. When errors grow, the feed chooses settings at
+        once if ``chooses``, and otherwise waits for the next call.
         """
         self._events, self._scored = [], []
         if given is not None and self.rows is not None:
@@ -288,18 +288,18 @@ class Forecaster:
 
     @property
     def _preset(self) -> Preset | None:
-        """The season and the recipes that are not chosen; None if they are."""
+        """The season and the recipes that are given to the feed; None if the feed chooses them."""
         if self.spec.recipes is None:
             return self.borrowed
         return Preset(self.spec.season or 0, [Recipe(one.represent, one.gamma, one.C) for one in self.spec.recipes])
 
     @property
     def may_borrow(self) -> bool:
-        """Whether the feed has neither models of the whole window nor settings for these."""
+        """Whether the feed has neither models of the whole window nor settings for such models."""
         return self.rows is None and self._preset is None
 
     def season_at_first(self, every: Every | None) -> int:
-        """Return the period of the season while the window fills, in readings ``every`` apart; 0 if there is none."""
+        """Return the period of the season in readings while the window fills; 0 if there is none."""
         if self.spec.season is not None:
             return self.spec.season
         if self.borrowed is not None:
@@ -354,7 +354,7 @@ class Forecaster:
         return self.rows.append(reading.slot, *self._row(reading), reading.values[1 + layout.others :], lead)
 
     def _row(self, reading: Reading, ahead: Ahead | None = None) -> tuple[Floats, Floats]:
-        """Return the raw features of the newest reading: those that steps share, (s,), and their own, (steps, o)."""
+        """Return the newest reading's raw features: those that steps share, (s,), and each step's own, (steps, o)."""
         assert self.rows is not None
         assert self.timeline.every is not None
         layout = self.rows.layout
@@ -652,7 +652,7 @@ class Forecaster:
         self.latest = [pending.forecast for pending in said]
 
     def _take_early(self, plan: Plan) -> None:
-        """Have models of a smaller window learn the readings of a call, or begin them, while the window fills."""
+        """While the window fills, let models of a smaller window learn a call's readings, or begin such models."""
         size = early_size(self.spec, self.readings)
         if size and self.early is not None and self.early.spec.window == size:
             self._learn_early(self.early, plan, self._shifts)
@@ -680,7 +680,7 @@ class Forecaster:
             self.early = None
 
     def _first_readings(self) -> tuple[list[Reading], Every | None]:
-        """Return the readings while the window fills, and their distance, which is preliminary for the first ones."""
+        """Return the readings while the window fills, and their interval, which is preliminary for the first ones."""
         if self.timeline.every is not None or len(self.timeline.waiting) < 2:
             return self.first, self.timeline.every
         found = [
@@ -690,7 +690,7 @@ class Forecaster:
         return found, found_in([reading.time for reading in found], self.timeline.zone)
 
     def forecast_first(self) -> None:
-        """Publish forecasts while the window fills, naive ones or of early models; they are not kept for scoring."""
+        """Publish naive forecasts, or those of early models, while the window fills; they are not kept for scoring."""
         first, every = self._first_readings()
         real = sum([not reading.held for reading in first])
         self.latest = []

@@ -49,9 +49,10 @@ class Forecast(NamedTuple):
         return step, slot, time, made_at, value, *ends, _PLACE[served], known, *said
 
     def mix(self) -> bytes:
-        """Return what was served, weights, and experts other than the first three, in few bytes.
+        """Return what was served, the weights, and the forecasts of experts after the first three, in few bytes.
 
-        Weights are rounded to 1/254, and the distances of experts from the forecast to 1/4096 of themselves.
+        Weights are rounded to multiples of 1/254. An expert's distance from the forecast is rounded by at most 1/4096
+        of the distance.
         """
         value, experts = self.value, self.experts
         shares = [
@@ -73,7 +74,7 @@ class Forecast(NamedTuple):
 
 
 class Mix(NamedTuple):
-    """What a past forecast was made of."""
+    """The parts of a past forecast: what was served, and the experts' forecasts and weights."""
 
     served: Served
     experts: Experts
@@ -81,9 +82,9 @@ class Mix(NamedTuple):
 
     @classmethod
     def of(cls, mix: bytes, value: float, first: tuple[float, ...]) -> Mix | None:
-        """Return what :meth:`Forecast.mix` packed, of a forecast ``value``; None for a forecast of an older version.
+        """Return the parts that :meth:`Forecast.mix` packed, given the forecast's ``value``; None for older versions.
 
-        The experts ``first`` are those that the bytes do not contain.
+        ``first`` has the forecasts of the first three experts, which the bytes do not contain.
         """
         if not mix or mix[0] < FIRST:
             return None
@@ -155,7 +156,7 @@ class PendingForecasts(Mapping[int, list[Pending]]):
         self._rows = {slot: rows for slot, rows in kept.items() if rows}
 
     def to_array(self) -> Floats:
-        """Return all forecasts as rows of numbers, (n, width), of which the last are bytes of the mixes."""
+        """Return all forecasts as rows of numbers, (n, width); the last numbers of a row are the bytes of its mix."""
         rows = b"".join(row for rows in self._rows.values() for row in rows)
         return np.frombuffer(rows).reshape(-1, _WIDTH)
 

@@ -26,7 +26,7 @@ from livesvm.service.feeds.timeline import Reading
 def forget(feed: Forecaster, times: Collection[float], *, beyond: bool = False) -> int | None:
     """Erase the readings of some times; return how many were erased, or None if the feed did not change.
 
-    If too few examples are left, the window fills again. Raises SolverError; the feed is unusable then.
+    If too few examples are left, the window fills again. After SolverError the feed is unusable.
 
     Parameters
     ----------

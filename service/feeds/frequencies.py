@@ -25,7 +25,7 @@ _PATTERN = re.compile("|".join(f"({pattern.replace('(', '(?:')})" for pattern in
 
 @dataclass(frozen=True)
 class Frequency:
-    """The columns of periods, the length of those that are kept, and what is said of it."""
+    """The columns of periods, the length of the periods that are kept, and a note for the user."""
 
     parts: tuple[int, ...]
     kept: str
@@ -33,7 +33,7 @@ class Frequency:
 
 
 def finest(names: Sequence[str], columns: Sequence[Sequence[str]]) -> Frequency | None:
-    """Return the shortest of several lengths in a column, or in columns of years and of periods; None without these."""
+    """Return the shortest of several lengths of periods in a column, or in a year and a period column; else None."""
     lower = [name.lower().strip() for name in names]
     pairs = [(lower.index("year"), lower.index("period"))] if {"year", "period"} <= {*lower} else []
     for parts in (*pairs, *((at,) for at in range(len(names)))):
@@ -54,7 +54,7 @@ def finest(names: Sequence[str], columns: Sequence[Sequence[str]]) -> Frequency 
 
 
 def rows_of(rows: Callable[[], Iterator[Line]], width: int, one: Frequency) -> Iterator[Line]:
-    """Yield the rows with periods of the kept length, and those that are no rows with periods."""
+    """Yield the rows with periods of the kept length, and rows without a period."""
     for row in rows():
         if len(row) != width or _length(" ".join(row[at].strip() for at in one.parts)) in (None, one.kept):
             yield row

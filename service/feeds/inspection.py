@@ -151,7 +151,7 @@ class InspectedTable:
     row_of: Callable[[int], int] | None = None
 
     def place_of(self, sent: int) -> str:
-        """Return which row of the file is the one that is sent as number ``sent``, from 0."""
+        """Return the place in the file of the row that is sent as row number ``sent``, from 0."""
         if self.row_of is None:
             return f"row {sent} of those that are sent"
         return f"row {self.row_of(sent)} of those under its names"
@@ -203,7 +203,7 @@ def examples(path: Path, given: FileOptions = NOTHING) -> InspectedTable:
 def _largest(
     path: Path, given: FileOptions, read: Callable[[Raw], InspectedTable], *, needs_times: bool = True
 ) -> InspectedTable:
-    """Return the table of a file, or of several below each other the largest one with times; raises InvalidInput."""
+    """Return the table of a file, or the largest with times of several tables below each other; raises InvalidInput."""
     raw = None
     try:
         raw = replace(raw_tables.opened(path, given), name=path.name)
@@ -224,7 +224,7 @@ def _largest(
 def _one_of_several(
     path: Path, given: FileOptions, read: Callable[[Raw], InspectedTable], needs_times: bool
 ) -> InspectedTable | None:
-    """Return the largest table of several that can be read, and has times if that is needed; None if there is none."""
+    """Return the largest of several tables that can be read, and has times if these are needed; else None."""
     for raw in raw_tables.tables_in(path, given):
         with suppress(InvalidInput):
             found = read(replace(raw, name=path.name))
@@ -328,7 +328,7 @@ class _Reader:
         self.columns = [*zip(*good, strict=True)] if good else [()] * self.raw.width
 
     def _without_codes(self) -> None:
-        """Take the numbers alone of columns with marks of quality after a comma."""
+        """Keep only the numbers in columns in which marks of quality follow them after a comma."""
         cells = [{*column} - {""} for column in self.columns]
         if self.raw.separator != "," or not any(map(_SURELY_CODED.fullmatch, set().union(*cells))):
             return
@@ -347,7 +347,7 @@ class _Reader:
         self._read_first()
 
     def _with_days(self, first: datetime | None) -> bool:
-        """Put a day before times of the day, or a year before days, and return whether there are such."""
+        """Put a day before times of day, or a year before days; return whether the file has such times."""
         about = [*(self.said.get("lines before the header") or ()), self.raw.name]
         found = dateless.found_in(self.raw.names, self.columns, about, first)
         if found is None or found.first is None:
@@ -369,7 +369,7 @@ class _Reader:
         return "text" if self.of_examples and kind == "number" and not {*kinds.values()} <= _NUMBERS else kind
 
     def _far(self, marks: re.Pattern[str]) -> dict[int, set[str]]:
-        """Return the marks such as -999, by column, that are farther from all others than these from each other."""
+        """Return, by column, marks such as -999 that are farther from all other values than those from each other."""
         found = dict[int, set[str]]()
         for at in self._of_kind("number"):
             values = {
@@ -386,7 +386,7 @@ class _Reader:
         return found
 
     def _with_zone(self, parts: tuple[int, ...], formats: list[TimeFormat]) -> tuple[tuple[int, ...], list[TimeFormat]]:
-        """Add a column of zones to the parts of a time without one; a column or a name may give all times one zone."""
+        """Add a column of zones to the parts of a time without a zone, or take one zone from a column or a name."""
         if not formats or formats[0].zoned or self.given.zone is not None or len(parts) > 5:
             return parts, formats
         for name, told in self.zones.items():
@@ -499,9 +499,9 @@ class _Reader:
         return self._numbered(parts, count, max(map(int, numbers)))
 
     def _numbered(self, parts: tuple[int, ...], count: int, most: int) -> list[TimeFormat]:
-        """Return the formats of days with ``count`` periods, which have a zone if a day has more; raises InvalidInput.
+        """Return the formats of days with ``count`` periods; a zone is needed if a day has more; raises InvalidInput.
 
-        Hours have the time at which they end, as in files without such a day, and other periods that of their begin.
+        Periods of an hour get the time at which they end, and other periods get the time at which they begin.
         """
         if most > count and self.given.zone is None:
             reason = f"has {most} periods of {1440 // count} minutes on a day, as clocks go back; say --zone"
@@ -647,7 +647,7 @@ class _Reader:
         return [one for one, _ in self.read]
 
     def _stamps(self, rows: list[Line]) -> list[str]:
-        """Return the times of rows; of rows of another width an empty text."""
+        """Return the times of rows; a row of another width than the table's gets an empty text."""
         if not {*map(len, rows)} <= {self.raw.width}:
             rows = [row if len(row) == self.raw.width else [""] * self.raw.width for row in rows]
         if len(self.parts) == 1:
@@ -655,7 +655,7 @@ class _Reader:
         return [*map(file_times.joined, map(itemgetter(*self.parts), rows))]
 
     def _read_by(self, reader: file_times.Seconds, cells: list[str], begin: int) -> Times:
-        """Return times in seconds, NaN for those that are not read, and an infinite number for missing ones."""
+        """Return times in seconds, with NaN for times that cannot be read, and minus infinity for missing times."""
         found = reader.of(cells)
         for at in np.flatnonzero(np.isnan(found)).tolist():
             if all(map(self._is_missing, cells[at].split(" "))):
@@ -696,7 +696,7 @@ class _Reader:
         return [form]
 
     def _is_total(self, before: str, row: Line) -> bool:
-        """Return whether the last row, which has the first row's time, is that of a single series."""
+        """Return whether a last row with the first row's time is a total, as times hardly ever repeat in the file."""
         whole = [cells for cells in self.kept if len(cells) == self.raw.width]
         times_of = Counter(cells[self.parts[0]] for cells in whole)
         return before != row[self.parts[0]] and times_of[row[self.parts[0]]] < 3 and len(times_of) > 0.98 * len(whole)
@@ -758,7 +758,7 @@ class _Reader:
         return formats[0]
 
     def _named(self, parts: tuple[int, ...], formats: list[TimeFormat]) -> tuple[str, TimeFormat] | None:
-        """Return the only format of which the header tells the order, or the file's name the first or the last day."""
+        """Return the only format with the order in the header, or with a first or last day in the file's name."""
         cells, digits = self._cells(parts), re.sub(r"\D", "", self.raw.name)
         header = " ".join([self.raw.names[parts[0]], *(self.said.get("lines under the header") or ())])
         order = _ORDER.search(header)
@@ -776,7 +776,7 @@ class _Reader:
         return ("chosen by the name of the file", found[0]) if len(found) == 1 else None
 
     def _even(self, parts: tuple[int, ...], formats: list[TimeFormat]) -> TimeFormat | None:
-        """Return the format by which times hardly ever fall or jump, and often come within a day, if others do not."""
+        """Return the only format by which times hardly ever fall or jump, or come monthly; else None."""
         breaks, monthly = list[tuple[int, bool]](), list[TimeFormat]()
         for one in formats:
             seconds = self._seconds([*dict.fromkeys(self._cells(parts)[:KEPT])], one)
@@ -831,7 +831,7 @@ class _Reader:
         return ()
 
     def _check_lengths(self) -> None:
-        """Raise InvalidInput if rows of a single series are of several lengths, by a column that says so."""
+        """Raise InvalidInput if a column shows that the rows of a single series are of several lengths."""
         for name, cells in zip(self.raw.names, self.columns, strict=True):
             if (
                 self.parts
@@ -845,7 +845,7 @@ class _Reader:
                 raise InvalidInput(reason, field=name)
 
     def _below_each_other(self, stamps: list[str]) -> list[int]:
-        """Return the first column that changes just where the times begin again, as one series is below the other."""
+        """Return the first column that changes just where times begin again, because one series is below the other."""
         rows = [*range(0, min(len(stamps), KEPT), EACH), *range(KEPT, len(stamps))]
         seconds = self._seconds([stamps[at] for at in rows]) if len(self.parts) == 1 else []
         falls = [at for at in range(1, len(seconds)) if seconds[at] < seconds[at - 1] - DAY]
@@ -1082,9 +1082,9 @@ class _Reader:
 
     @cached_property
     def _held(self) -> tuple[NDArray[np.int64], Times, NDArray[np.bool_]]:
-        """Of all rows, the number of the series, the time in seconds, and whether the likeliest target is there.
+        """For every row: the number of its series, its time in seconds, and whether its likeliest target is there.
 
-        A row without a time has that of the row before it.
+        A row without a time has the time of the row before it.
         """
         there = np.where(np.isfinite(self.seconds), np.arange(len(self.seconds)), 0)
         seconds = self.seconds[np.maximum.accumulate(there)]
@@ -1102,7 +1102,7 @@ class _Reader:
         return names, seconds, has
 
     def _zone_of_autumn(self) -> None:
-        """Take a zone in which the hour that comes twice does so; see whether times are the ends of hours there."""
+        """Take a zone in which clocks go back where an hour comes twice; find out if times are the ends of hours."""
         if self.format is None or self.format.zoned or self.of_examples:
             return
         names, seconds, _ = self._held
@@ -1126,7 +1126,7 @@ class _Reader:
                 self.said["hours"] = "have the time at which they end, as the hour before comes twice"
 
     def _in_order(self) -> Iterator[Line]:
-        """Yield the rows, the oldest first if they are in no order; many are sorted in files of their own."""
+        """Yield the rows, oldest first if the file has no order; many rows are sorted in temporary files."""
         rows = islice(self.raw.rows(), self.begin, self.end)
         if self.places is None:
             return rows
@@ -1152,7 +1152,7 @@ class _Reader:
                 yield from (row[1:] for row in sorted(csv.reader(file), key=lambda row: int(row[0])))
 
     def _row_of(self, sent: int) -> int:
-        """Return which row of the file is the one that is sent as number ``sent``."""
+        """Return the number in the file of the row that is sent as row number ``sent``."""
         row = self.begin + (sent if self.places is None else int(self.places[sent]))
         return row + int(np.searchsorted(self.left_out - np.arange(len(self.left_out)), row, side="right"))
 
@@ -1305,7 +1305,7 @@ class _Reader:
 
 
 def _by_instant(rows: Callable[[], Iterator[Line]], at: int, zone: str) -> Iterator[Line]:
-    """Yield rows with offsets in column ``at``; sort those of an hour that comes twice, which some files mix."""
+    """Yield rows with offsets in column ``at``, sorted in an hour that comes twice, as some files mix both times."""
     place = times.zone_of(zone)
     for begin, hour in groupby(rows(), lambda row: row[at][:13]):
         last = datetime.fromisoformat(f"{begin}:59:59").replace(tzinfo=place)
@@ -1315,7 +1315,7 @@ def _by_instant(rows: Callable[[], Iterator[Line]], at: int, zone: str) -> Itera
 
 
 def _are_hours(cells: set[str]) -> bool:
-    """Return whether cells are times of the day such as 0930, or its hours from 0 or 1."""
+    """Return whether cells are times of the day such as 0930, or hours of the day counted from 0 or 1."""
     if all(map(_PACKED_CLOCK.fullmatch, cells)):
         return len(cells) > 23
     numbers = {int(cell) for cell in cells if cell.isdigit() and len(cell) < 3}

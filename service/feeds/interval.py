@@ -41,7 +41,8 @@ class Every:
     """The interval between readings: ``months`` if that is not 0, otherwise ``seconds``.
 
     ``zone`` is the time zone in which days and months begin; its calendar days have 23 to 25 hours. ``day`` is the day
-    of the month on which readings lie, as far as is known; in shorter months it means the last day; 0 if unknown.
+    of the month on which readings lie, as far as is known, and 0 if it is unknown. In months with fewer days, readings
+    lie on the last day.
     """
 
     seconds: float = 0.0

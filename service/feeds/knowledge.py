@@ -14,7 +14,7 @@ LOOKS = 5  #: how often a feed looks at its scales before what was not announced
 
 
 class Knowledge:
-    """How far ahead known columns are announced, and how many scored forecasts used announced or held values of them.
+    """How far ahead known columns are announced, and how many scored forecasts used announced or held values.
 
     Parameters
     ----------

@@ -156,7 +156,7 @@ def usual(spec: FeedSpec, layout: RowLayout) -> Recipe:
 
 
 def adapted(recipe: Recipe, of: tuple[FeedSpec, RowLayout], to: tuple[FeedSpec, RowLayout]) -> Recipe:
-    """Return a recipe for the features ``of`` a feed as one for fewer features, in which gamma counts as much."""
+    """Adapt a recipe for the features ``of`` one feed to the fewer features ``to``; gamma keeps its effect."""
     spec, layout = to
     if recipe.represent == "seasonal-change" and not layout.seasons:
         recipe = recipe._replace(represent="change")
@@ -164,7 +164,7 @@ def adapted(recipe: Recipe, of: tuple[FeedSpec, RowLayout], to: tuple[FeedSpec, 
 
 
 def _size(spec: FeedSpec, layout: RowLayout) -> float:
-    """Return the number of features, each counted as its squared factor."""
+    """Return the number of features, in which each counts as its squared factor."""
     return float((weights(spec, layout.shared + layout.own) ** 2).sum())
 
 

@@ -1,8 +1,8 @@
 """Packed rows: repeated target values are stored once as a line of readings, and calendar features once for all feeds.
 
-A level is a feature that is a value of the target. The level of row k that lies b readings back equals the newest
-reading of row k - b. If this equality holds bit for bit, only the line of readings is stored. Across gaps and
-corrections the equality does not hold, and rows are not packed.
+A level is a feature that is a value of the target. A row's level from b readings back equals the newest reading of the
+row that is b rows older. If this is so bit for bit, the levels are stored only as the line of readings. Rows are not
+packed if gaps or corrections make a level differ from that reading.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ _calendars: WeakValueDictionary[tuple[bytes, bytes, int], Calendar] = WeakValueD
 class PackedPlaces(NamedTuple):
     """The positions of features in packed rows; feeds with the same layout and steps share one object.
 
-    Columns are numbered through the features that steps share, and then through the own features of each step.
+    Columns are numbered consecutively: first the features that steps share, and then the own features of each step.
     """
 
     layout: RowLayout

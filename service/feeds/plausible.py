@@ -1,15 +1,15 @@
 """Outliers: a single reading far from all before it is treated as missing, two such readings in a row as a level shift.
 
-A level shift ends with a reading on the level before it, as after a few bad readings or a flood. Readings are compared
-with those before a shift as if these had the new level.
+A level shift ends with a reading on the level before the shift, as after a few bad readings or a flood. Readings are
+compared with earlier readings as if those before a shift had the new level.
 
 A reading is suspected to be an outlier if it lies further outside the range of the window than the range is wide. A
 reading is also suspected if its change from the reading before is more than three times the largest change in the
-window. Where none of 200 readings was negative, one is suspected that is as far below 0 as their median is above it. If
-fewer than half of the changes differ from zero, or few readings are known, the limit is a hundred times the
-range, as demand that is mostly zero may come in sizes not seen before. Once a hundredth of the readings in the window
-are suspects, no further reading is suspected, because such values belong to the series. Readings beyond a hundred times
-the range are suspected until a tenth of the readings are suspects.
+window. If none of 200 readings was negative, a reading is suspected if it is as far below 0 as their median is above 0.
+If fewer than half of the changes differ from zero, or few readings are known, the limit is a hundred times the range,
+as demand that is mostly zero may come in sizes not seen before. Once a hundredth of the readings in the window are
+suspects, no further reading is suspected, because such values belong to the series. Readings beyond a hundred times the
+range are suspected until a tenth of the readings are suspects.
 """
 
 from __future__ import annotations
@@ -193,7 +193,7 @@ class Plausibility:
     def _clear(self, first: SuspectReading, value: float, before: float) -> None:
         """Confirm a suspect, and record a level shift if the next reading, ``value``, is close to the suspect.
 
-        ``before`` is the mean of the two that was expected.
+        ``before`` is the mean that was expected of these two readings.
         """
         self.suspects.remove(first)
         self.open = None
@@ -253,9 +253,9 @@ class Plausibility:
 
 
 def _mean_before(values: Floats, back: int, season: int) -> float:
-    """Return the expected mean of a suspect, the newest but ``back`` - 1 of ``values`` (n,), and of the next reading.
+    """Return the expected mean of two readings: a suspect, the ``back``-th newest of ``values`` (n,), and the next one.
 
-    It is computed from the values a season before, if these are usually nearer than the last value.
+    The mean is computed from the values a season before, if those are usually nearer than the last value.
     """
     known = values[: len(values) - back]
     if back < season and 2 * season <= len(known):

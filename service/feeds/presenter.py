@@ -95,7 +95,7 @@ def _forecast(timeline: Timeline, one: Forecast) -> Document:
 
 
 def with_experts(reported: Iterable[Document], found: Iterable[Forecast]) -> list[Document]:
-    """Return reported forecasts; add each expert's forecast and weight to those that are blends."""
+    """Return reported forecasts, with each expert's forecast and weight added to blends."""
     return [
         told | {"experts": _experts(one)} if one.served == "blend" else told
         for told, one in zip(reported, found, strict=True)
@@ -111,7 +111,7 @@ def _experts(one: Forecast | Mix) -> list[Document]:
 
 
 def forecast_made(timeline: Timeline, step: int, scored: ScoredForecast) -> Document:
-    """Return a past forecast of one step as JSON values, compared with its reading; of a blend with its experts."""
+    """Return a past forecast of one step as JSON values, compared with its reading; a blend has its experts."""
     reported: Document = {"step": step, "made_at": time_of(timeline, scored.made_at), "value": scored.value}
     if timeline.spec.task == "direction":
         return reported | {"right": (scored.value > 0) == (scored.actual > scored.last)}
@@ -169,7 +169,7 @@ class Scores:
 
 
 def filling(feed: Forecaster) -> Document | None:
-    """Return how many readings a feed has while its window fills, and which forecasts come when; None afterwards."""
+    """Return how many readings a feed has while its window fills, and which forecasts begin when; None afterwards."""
     spec, every, size = feed.spec, feed.timeline.every, LEAST_WINDOW
     if feed.models:
         return None

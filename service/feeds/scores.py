@@ -113,7 +113,7 @@ class StepScores:
             self._end -= BLOCK
 
     def forget(self, which: NDArray[np.bool_]) -> None:
-        """Remove those of the newest scored forecasts, in the order of ``recent``, that ``which`` (n,) marks."""
+        """Remove the newest scored forecasts that ``which`` (n,) marks, in the order of ``recent``."""
         rows = self._records
         sums, kept = self.sums - measured(rows[which], self.coverage), rows[~which]
         self._hold(kept, len(kept))
@@ -146,12 +146,12 @@ class StepScores:
 
     @property
     def _records(self) -> Floats:
-        """The newest scored forecasts with their mixes, the bytes of which are numbers here, (n, width)."""
+        """The newest scored forecasts with their mixes, which are stored as numbers here, (n, width)."""
         rows = np.concatenate(self._blocks) if self._blocks else np.empty((0, _WIDTH))
         return rows[max(0, self._end - self._most) : self._end]
 
     def of_slots(self, slots: Iterable[int]) -> list[ScoredForecast]:
-        """Return those of the newest scored forecasts that are of these slots."""
+        """Return the newest scored forecasts of readings at these slots."""
         rows = self._records
         found = rows[np.isin(rows[:, _SLOT], np.array(list(slots), np.float64))]
         return [ScoredForecast(int(slot), *rest) for slot, *rest in _RECORD.iter_unpack(found.tobytes())]

@@ -45,7 +45,7 @@ class Fed(Protocol):
         """The feed's progress in its source."""
 
     def deliver(self, entries: Sequence[SourceEntry], why: str | None = None) -> Future[Any]:
-        """Take entries new to the feed; refuse them if ``why`` is given; the future ends once the effect is durable."""
+        """Take entries new to the feed, or refuse them for the reason ``why``; the Future ends once this is durable."""
 
 
 @dataclass(frozen=True)

@@ -296,7 +296,7 @@ class FeedSpec(BaseModel):
 
 
 def early_size(spec: FeedSpec, readings: int) -> int:
-    """Return the window of models while a longer window fills: 40, or twice as many again and again; 0: no models."""
+    """Return the window size of models while a longer window fills: 40, doubled as often as fits; 0 without models."""
     size = LEAST_WINDOW << max(0, (readings // LEAST_WINDOW).bit_length() - 1)
     while 3 * size >= 2 * spec.window:
         size //= 2

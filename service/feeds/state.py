@@ -100,8 +100,8 @@ class FeedState:
     def forget(self, times: Collection[float], *, beyond: bool) -> None:
         """Erase readings, and count a new version; see :mod:`~livesvm.service.feeds.forget`.
 
-        Events with forecasts are removed. If there is nothing to erase, the state does not change. Raises SolverError;
-        the feed is unusable then.
+        Events with forecasts are removed. If there is nothing to erase, the state does not change. After SolverError
+        the feed is unusable.
         """
         count = forget(self.forecaster, times, beyond=beyond)
         if count is None:

@@ -60,14 +60,14 @@ class Recipe(NamedTuple):
 def new_models(spec: FeedSpec, recipe: Recipe, core: float = 1.0) -> Models:
     """Return untrained models: first that of the forecast, then those of the band's quantiles, if there are any.
 
-    The tube in which errors cost nothing is ``core`` times as wide as usual: narrower if two thirds of the targets are
-    equal.
+    The tube in which errors cost nothing is ``core`` times as wide as usual; it is narrower if two thirds of the
+    targets are equal.
     """
     return _made(_losses_of(spec, core), recipe)
 
 
 class _LossesOf(NamedTuple):
-    """The losses of a step's models: that of directions or an epsilon tube for the forecast, and of each quantile."""
+    """The losses of a step's models: for the forecast, that of directions or an epsilon tube; one for each quantile."""
 
     is_direction: bool
     epsilon: float
@@ -128,7 +128,7 @@ class StepModel:
 
     @property
     def models(self) -> Models:
-        """The models: first the forecast's, then the band's quantiles'. The access restores compact models.
+        """The models: first the forecast's, then the band's quantiles'. Reading this property restores compact models.
 
         Raises
         ------

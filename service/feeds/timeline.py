@@ -3,35 +3,36 @@
 Time is divided into numbered slots, ``every`` apart, and each reading has a slot. A call is checked as a whole before
 any of its rows takes effect; an error names the row and the column.
 
-- A row that repeats an earlier time with the same values is ignored. A row with other values, for an earlier time in
-  the window, is refused or, if the setting ``late`` says so, a correction. Rows for times before the window are
-  refused.
+- A row that repeats an earlier time with the same values is ignored. A row with other values for an earlier time in the
+  window is refused, or corrects the reading if the setting ``late`` allows corrections. Rows for times before the
+  window are refused.
 - Only readings advance the feed's clock: rows without a target after the newest reading of a call are no readings. If a
   row without a target has every known column, it announces these columns for a future time; otherwise it is ignored.
 - A reading is missing if its row has no value, or if there is a gap in time. With ``hold``, the slot of a missing
-  reading holds the last value, which is neither learnt nor scored. A gap is held for no more slots than features look
-  back, so that a long gap costs no more than a gap as long as a window. ``skip`` leaves missing readings out and closes
-  the gap. ``refuse`` refuses the row, or the row after the gap. If a column other than the target is missing, this
-  column holds its last value or, with ``skip``, the whole reading counts as missing.
+  reading holds the last value, which is neither learnt nor scored. At most as many slots of a gap are held as features
+  look back, so that a long gap costs no more than one of a window's length. ``skip`` leaves missing readings out and
+  closes the gap. ``refuse`` refuses the row, or the row after the gap. If a column other than the target is missing,
+  this column holds its last value or, with ``skip``, the whole reading counts as missing.
 - Text, truth values, infinities, numbers beyond 1e100, and a set of columns other than the first row's are refused.
 - A time may deviate by a quarter of ``every`` from the feed's clock; with a larger deviation it is refused. A time more
   than a year and more than a window ahead is refused too: after a misspelt year, no later reading could follow.
 - With ``align``, times are put on the grid of ``every`` first (:mod:`.align`). A row for a time of the grid that has a
   reading is ignored; with "nearest", the setting ``late`` may make it a correction.
 - If ``every`` is not given, it is found from the first readings, eight or more. If one of the first readings does not
-  fit the clock, the waiting readings before it that came in earlier calls are left out.
-- Times with and without a zone must not be mixed, unless ``timezone`` gives the zone of the latter. With ``timezone``,
-  a time in the hour that clocks skip is refused, and days are calendar days. Without ``timezone``, times without a zone
-  are from a clock that never changes: a skipped hour is a gap, and a repeated hour repeats earlier times.
+  fit this interval, readings before it are left out if they came in earlier calls.
+- Times with and without a zone must not be mixed, unless ``timezone`` gives the zone of times without one. With
+  ``timezone``, a time in the hour that clocks skip is refused, and days are calendar days. Without ``timezone``, times
+  without a zone are from a clock that never changes: a skipped hour is a gap, and a repeated hour repeats earlier
+  times.
 - In the hour that comes twice when clocks go back, a row that repeats an earlier time with the same values is ignored.
   Any other row in the repeated hour means the first of its two times that is newer than all earlier readings and rows.
-  If both times of a row in the repeated hour are past, two rows of one call mean the first and the second time, and a
-  single row means the time without a value; if both times have values, the row is refused. An ignored row may still be
-  the next reading, with the same values as an hour ago: it becomes that reading once a later reading leaves the slot
-  open.
-- A time is refused if it is ahead of the service's clock by more than two of ``every`` and ten minutes, unless
-  ``ahead`` says otherwise. Times without a zone may be local times, up to 14 hours ahead of UTC. Records of the log are
-  not compared with the clock.
+  If both times of such a row are past, two rows with its time in one call mean the first and the second time, and a
+  single row means the time that has no value. If both times of a row have values, the row is refused. An ignored row
+  may still be the next reading, with the same values as an hour ago. It becomes this reading if a later reading leaves
+  the slot open.
+- A time is refused if it is ahead of the service's clock by more than two intervals and ten minutes, unless ``ahead``
+  says otherwise. Times without a zone may be local times, up to 14 hours ahead of UTC. Records of the log are not
+  compared with the clock.
 """
 
 from __future__ import annotations
@@ -223,9 +224,9 @@ class Timeline:
         return align.grid_time(time, self.every, self.spec.align)
 
     def _aligned(self, rows: Sequence[Tail], how: Align) -> tuple[list[Tail], int, int]:
-        """Return rows to process, with times of the grid, and the numbers of other accepted rows and of ignored rows.
+        """Return rows to process, with times of the grid, the number of other accepted rows, and that of ignored rows.
 
-        Rows that go into one reading are accepted at once, and this reading is processed when its interval is over.
+        Rows that are joined into one reading are accepted now; this reading is processed when its interval is over.
         """
         found, accepted, ignored = list[Tail](), 0, 0
         for row, at, cells in rows:
@@ -355,7 +356,7 @@ class Timeline:
         return changed
 
     def rewind(self) -> int:
-        """Go back to the newest slot with a reading, as missing ones do not count; return the number of slots removed.
+        """Go back to the newest slot with a reading that is not missing; return the number of slots removed.
 
         If no reading is left in the window, the result is 0; the next reading, with any time, then gets the next slot.
         """

@@ -180,7 +180,7 @@ def unpacked(path: Path, member: str | None = None) -> Iterator[IO[bytes]]:
 
 
 def _chosen(archive: zipfile.ZipFile, wanted: str | None) -> zipfile.ZipInfo:
-    """Return the member of a zip that is wanted, or holds the data by its size; raises InvalidInput."""
+    """Return the wanted member of a zip, or the one that is clearly larger than all others; raises InvalidInput."""
     members = [one for one in archive.infolist() if not one.is_dir() and not one.filename.startswith("__MACOSX/")]
     members.sort(key=lambda one: one.file_size, reverse=True)
     names = ", ".join(one.filename for one in members)[:400]
@@ -194,7 +194,7 @@ def _chosen(archive: zipfile.ZipFile, wanted: str | None) -> zipfile.ZipInfo:
 
 
 def member_of(path: Path, wanted: str | None) -> str | None:
-    """Return the name of the member that :func:`unpacked` reads of a zip of several; None for other files."""
+    """Return the name of the member that :func:`unpacked` reads from a zip of several files; None for other files."""
     if not zipfile.is_zipfile(path):
         return None
     with zipfile.ZipFile(path) as archive:
@@ -265,7 +265,7 @@ def _cells(text: Iterable[str], separator: str) -> Iterator[Line]:
 
 
 def is_header(cells: Line) -> bool:
-    """Return whether cells are words alone, two or more."""
+    """Return whether two or more cells are words, and all others are missing."""
     kinds = Counter(map(kind_of, cells))
     return kinds["text"] > 1 and kinds["text"] + kinds["missing"] == len(cells)
 
@@ -341,7 +341,7 @@ def understood(path: Path, given: FileOptions) -> Dialect:
 
 
 def encoding_throughout(raw: IO[bytes], head: bytes) -> tuple[str, bool]:
-    """Return the encoding of a file, of which the first word beyond ASCII may come late, and whether it ends here."""
+    """Return a file's encoding, even if letters beyond ASCII come late, and whether ``head`` is the whole file."""
     encoding, decoder, block, is_whole = encoding_of(head), codecs.getincrementaldecoder("utf-8")(), head, True
     if encoding != "utf-8":
         return encoding, not raw.read(1)
@@ -501,13 +501,13 @@ def _reads(cells: Line, kinds: Sequence[str]) -> bool:
 
 
 def _are_years(cells: Line) -> bool:
-    """Return whether cells are names of years, one after another, and perhaps others before them."""
+    """Return whether cells contain at least eight years, one after another; other cells may be among them."""
     years = [int(cell) for cell in cells if len(cell) == 4 and cell.isdigit()]
     return len(years) > 7 and 1500 < years[0] < 2200 and years == [*range(years[0], years[0] + len(years))]
 
 
 def _is_full(cells: Line, kinds: Sequence[str]) -> bool:
-    """Return whether a row reads as the rows of the table, and has a number if these have numbers."""
+    """Return whether a row reads like the table's rows, and has a number if the table has columns of numbers."""
     numbers = [cell for cell, kind in zip(cells, kinds, strict=False) if kind == "number"]
     return _reads(cells, kinds) and (not numbers or any(kind_of(cell) == "number" for cell in numbers))
 
@@ -540,7 +540,7 @@ def _header(reader: list[tuple[int, Line]], first: int, kinds: Sequence[str]) ->
 
 
 def _joined_names(names: Line, above: list[Line]) -> Line:
-    """Return names of which each repeated one has the cell above it before it, as far as header rows make it unique."""
+    """Return names; the cell above a repeated name is put before it, for as many header rows as make names unique."""
     for cells in reversed(above):
         repeated = {name for name, count in Counter(filter(None, names)).items() if count > 1}
         if not repeated:

@@ -106,7 +106,7 @@ def _split_in(found: Any, depth: int = 4) -> Iterator[dict[str, Any]]:
 
 
 def _points_of(found: dict[str, Any]) -> Iterator[dict[str, Any]]:
-    """Yield the points of a series: pairs of a time and a value, lists of equal length, or objects; else the object."""
+    """Yield the points of a series: pairs of time and value, lists of equal length, or objects; or the whole object."""
     lists = {name: cells for name, cells in found.items() if isinstance(cells, list) and len(cells) > 1}
     rest = {name: cell for name, cell in found.items() if name not in lists}
     pairs = [cells for cells in lists.values() if all(isinstance(one, list) and len(one) == 2 for one in cells)]
@@ -323,7 +323,7 @@ def is_workbook(path: Path) -> bool:
 
 
 def workbook(path: Path, wanted: str | None = None) -> tuple[Any, dict[str, Any]]:
-    """Return the ``wanted`` sheet of a workbook, or the first with the most rows with times or numbers, as a CSV file.
+    """Return a sheet of a workbook as a CSV file: the ``wanted`` one, or the first with most rows of times or numbers.
 
     Raises Malformed, or InvalidInput if there is no such sheet.
     """
@@ -354,7 +354,7 @@ def workbook(path: Path, wanted: str | None = None) -> tuple[Any, dict[str, Any]
 
 
 def _rows_in(sheet: Sequence[Sequence[Any]]) -> tuple[int, int, bool]:
-    """Return how many rows of a sheet have times, if more than a few have, and numbers, and whether it has rows."""
+    """Count a sheet's rows with times (0 if only a few have times) and with numbers; say whether it has rows."""
     timed = sum(
         any(isinstance(cell, date) or dialect.kind_of(str(cell)) == "time" for cell in cells[:20]) for cells in sheet
     )
@@ -426,10 +426,11 @@ def arrow_rows(path: Path) -> Iterator[Line]:
 
 
 def nem12(file: IO[bytes]) -> Document:
-    """Return the readings of an Australian NEM12 file, by registers and times of their begin; raises Malformed.
+    """Return the readings of an Australian NEM12 file, by register and start time; raises Malformed.
 
-    A row 200 names a meter and a register, each row 300 has a day of it, and rows 400 the quality of its parts. Times
-    are those of the market, which has no summer time. The last row of a day counts. Values of quality N are missing.
+    A row 200 names a meter and a register, a row 300 has the readings of a day, and rows 400 have the quality of parts
+    of this day. Times are those of the market, which has no summer time. If a day has several rows, the last one
+    counts. Values of quality N are missing.
     """
     days, meter, minutes, day, units = dict[tuple[str, datetime], Line](), "", 0, None, set[str]()
     is_value = re.compile(r"[-+]?[.]?\d").match  # .048 too
@@ -464,7 +465,7 @@ def nem12(file: IO[bytes]) -> Document:
 
 
 def ghcn_daily(file: IO[bytes]) -> Document:
-    """Return the readings of a .dly file of the GHCN, by elements and days; those that failed a check are missing."""
+    """Return the readings of a .dly file of the GHCN, by elements and days; those that fail a check are missing."""
     found = list[Line]()
     for number, line in enumerate(_whole(file).decode("ascii", "replace").splitlines(), 1):
         try:
@@ -479,7 +480,7 @@ def ghcn_daily(file: IO[bytes]) -> Document:
 
 
 def _long(rows: list[Line], said: dict[str, Any]) -> Document:
-    """Return a table with a column of series, if there are several."""
+    """Return a table of times and values, with a column of series if there are several series."""
     if len({name for _, name, _ in rows}) > 1:
         return Document([*LONG], rows, said)
     return Document(["time", "value"], [[time, value] for time, _, value in rows], said)

@@ -1,5 +1,5 @@
 # ruff: noqa: RUF001, E501, letters and signs of other scripts are meant
-"""Encodings of text: guess that of a file from its bytes, by the letters that texts in a language are made of.
+"""Encodings of text: guess a file's encoding from its bytes, by the letters that texts in a language are made of.
 
 A detector that counts letters of running text, such as charset-normalizer, is wrong on half of short tables, which have
 ten words above a thousand numbers.
@@ -60,7 +60,7 @@ def encoding_of(head: bytes) -> str:
 
 
 def _scores(head: bytes) -> Iterator[tuple[float, str]]:
-    """Yield how well encodings fit, from 0 to 1, those first that are more frequent in files."""
+    """Yield a score from 0 to 1 for each encoding, those first that are more frequent in files."""
     for letters, latin in _LATIN:
         for name in latin:
             if (text := _decoded(head, name)) is not None:
@@ -88,7 +88,7 @@ def _decoded(head: bytes, name: str) -> str | None:
 
 
 def _share(text: str, known: dict[str, float], odd: re.Pattern[str] | None) -> float:
-    """Return the mean weight of the characters beyond ASCII, less the share of ``odd`` places."""
+    """Return the mean weight of the characters beyond ASCII, less the number of ``odd`` places for each of them."""
     counts = Counter(one for one in text if one > "\x7f")
     known = dict.fromkeys(_SIGNS, 1.0) | known
     places = 0 if odd is None else len(odd.findall(text))

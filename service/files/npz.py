@@ -98,7 +98,7 @@ def unpacked(archive: zipfile.ZipFile, member: zipfile.ZipInfo, name: str) -> ND
 
 
 def mapped(archive: zipfile.ZipFile, member: zipfile.ZipInfo, name: str, kinds: str, directory: Path) -> NDArray[Any]:
-    """Return the array in a member, mapped from a temporary file that is removed when the array is.
+    """Return the array in a member, mapped from a temporary file that is removed with the array.
 
     ``kinds`` has the letters of NumPy's data type kinds that are allowed.
     """

@@ -116,7 +116,7 @@ def opened(path: Path, given: FileOptions) -> Raw:
 def tables_in(path: Path, given: FileOptions) -> Iterator[Raw]:
     """Yield the tables of a text file that has several, one below the other, each with a header; the largest first.
 
-    If the same lines stand above each, all of them may be one table, which is the first.
+    If the same lines stand above each table, the first result is one table of all rows.
     """
     with dialect.unpacked(path, given.member) as file:
         encoding = given.encoding or dialect.encoding_throughout(file, file.read(dialect.HEAD))[0]
@@ -152,7 +152,7 @@ def tables_in(path: Path, given: FileOptions) -> Iterator[Raw]:
 
 
 def _of_days(lines: Iterator[str], again: set[str], separator: str, *, are_titled: bool) -> Iterator[str]:
-    """Yield lines, of those that come ``again`` the first, and each with the day of the title above it, if any."""
+    """Yield lines without repetitions of those in ``again``; the day in a title is put before each line below it."""
     seen, day = set[str](), ""
     for line in lines:
         shape = _DIGIT.sub("0", line)
@@ -173,7 +173,7 @@ def _cells(line: str, separator: str) -> Line:
 
 
 def _held(lines: Iterator[str], given: FileOptions, said: str) -> Iterator[Raw]:
-    """Yield the table in lines of a file, which are held in another file as long as the table is used."""
+    """Yield the table in lines of a file; a temporary file holds the lines as long as the table is used."""
     held = tempfile.NamedTemporaryFile("w", suffix=".csv", newline="", encoding="utf-8")  # noqa: SIM115, it is kept
     held.writelines(lines)
     held.flush()
@@ -268,9 +268,9 @@ def _by_parts(raw: Raw, spread: list[int]) -> Raw:
 
 
 def _parts_of_day(raw: Raw) -> list[int] | None:
-    """Return the columns after a day with a number for each equal part of it, which have numbers for names, or none.
+    """Return the columns, named by numbers, with a value for each equal part of a day; None if there are none.
 
-    Without names, they may also be the twelve months after a year.
+    In a table without names, they may also be the twelve months after a year.
     """
     rows = [row for row in islice(raw.rows(), 40) if len(row) == raw.width]
     columns = [*zip(*rows, strict=True)]

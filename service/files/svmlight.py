@@ -22,7 +22,8 @@ LAST = 2**31 - 1
 def blocks(file: IO[bytes]) -> Iterator[tuple[Any, NDArray[np.float64]]]:
     """Yield blocks of examples: a CSR matrix (m, any) with the file's column numbers, and the labels (m,).
 
-    Raises InvalidInput with the row, and as the column the position of the wrong entry in its line; the label is 0.
+    Raises InvalidInput with the row and the column of a wrong entry; the column is its position in the line, where the
+    label has position 0.
     """
     from sklearn.datasets import load_svmlight_file
 

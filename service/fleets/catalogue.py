@@ -28,7 +28,7 @@ MOST = 1000
 
 @dataclass(frozen=True)
 class Fleet:
-    """A fleet: its specification, the chosen settings ``given`` to all series, and whether it is being deleted."""
+    """A fleet: its specification, the settings that were chosen for all series, and whether it is being deleted."""
 
     id: str
     spec: FleetSpec
@@ -71,7 +71,10 @@ class Fleet:
 
 
 class Fleets:
-    """The fleets of one service. Calls wait for the store or, while it is away, use the fleets read last."""
+    """The fleets of one service.
+
+    Calls wait for the store; while the store is unavailable, they use the fleets that were read last.
+    """
 
     def __init__(self, source: Source, settings: Settings) -> None:
         self.settings = settings

@@ -85,13 +85,13 @@ def series_told(feed: FeedHandle) -> SeriesScore:
 
 
 def ratio_of(steps: Iterable[StepSample]) -> float | None:
-    """Return the mean over steps of the error divided by the better naive forecast's; None if no step is scored."""
+    """Return the mean over steps of the error divided by the better naive forecast's error; None without scores."""
     found = [step.error / step.naive_error for step in steps if step.naive_error > 0.0]
     return mean(found) if found else None
 
 
 def coverage_of(steps: Iterable[StepSample]) -> float | None:
-    """Return the mean over steps of the share of readings in the band; None if no step has one."""
+    """Return the mean over steps of the share of readings in the band; None if no step has a band."""
     found = [step.coverage for step in steps if step.coverage is not None]
     return mean(found) if found else None
 
@@ -126,7 +126,7 @@ def scores(feeds: Feeds, fleet: Fleet) -> Document:
 
 
 def check_served(feeds: Feeds, ids: Sequence[str]) -> list[FeedHandle]:
-    """Return series by the ids of their feeds; raises UnknownFeed or ModelUnavailable."""
+    """Return the feeds with these ids, which are series; raises UnknownFeed or ModelUnavailable."""
     found = [feeds.find(id_) for id_ in ids]
     for feed in found:
         if feed.state in ("failed", "held") and feed.glimpse is None and feed.shown is None:

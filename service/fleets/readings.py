@@ -40,8 +40,8 @@ def observe(
 
     The answer lists at most :data:`MOST_REFUSED` refusals, or all of them if ``is_whole``.
 
-    Raises InvalidInput if no row names a series, and QueueFull, IdempotencyConflict or StoreUnavailable, after which
-    the caller sends the call again.
+    Raises InvalidInput if no row names a series, and QueueFull, IdempotencyConflict or StoreUnavailable if the whole
+    call is refused.
     """
     found = split(fleet, table)
     _refuse_too_many(found, fleet, feeds, fleets.settings)
@@ -51,7 +51,7 @@ def observe(
 
 
 def _refuse_too_many(found: Split, fleet: Fleet, feeds: Feeds, settings: Settings) -> None:
-    """Refuse new series at the end of a call that exceed the number of series that readings may create."""
+    """Refuse the last new series of a call, if it has more new series than readings may create."""
     fresh = [id_ for id_ in found.tables if id_ not in feeds]
     if not fresh or fleet.spec.new != "create":
         return
@@ -68,7 +68,10 @@ def _refuse_too_many(found: Split, fleet: Fleet, feeds: Feeds, settings: Setting
 
 
 def announce(feeds: Feeds, fleet: Fleet, table: Table, request: str | None) -> Document:
-    """Take future known columns; rows without a series are for all series. Raises the errors of :func:`observe`."""
+    """Take values of known columns at future times; rows without a series are for all series.
+
+    Raises the errors of :func:`observe`.
+    """
     spec = fleet.spec
     if not spec.known:
         raise InvalidInput("the fleet has no known columns to announce", field="known")

@@ -15,7 +15,10 @@ OWN = frozenset({"series", "shared", "new", "source"})
 
 
 class FleetSpec(FeedSpec):
-    """The settings to create a fleet; only ``target`` is required. Chosen settings are the same for all series."""
+    """The settings to create a fleet; only ``target`` is required.
+
+    Settings that the service chooses are the same for all series.
+    """
 
     events: int = Field(
         default=20, ge=20, le=200, description="Events that each series keeps for clients that reconnect."

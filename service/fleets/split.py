@@ -130,7 +130,7 @@ def _shared(fleet: Fleet, table: Table, numbers: list[int], found: Split) -> dic
 
 
 def _fill_in(rows: list[Row], everywhere: dict[Stamp, Row], spec: FleetSpec) -> None:
-    """Fill the shared columns of rows from the values for their time, in whichever form the time is written."""
+    """Fill the shared columns of rows with the values for the row's time; times may be written in different forms."""
     for number, row in enumerate(rows):
         try:
             known = everywhere.get(times.parse(row.get(spec.time or ""), str(spec.time), number), {})

@@ -25,7 +25,8 @@ Two = tuple[Any, Any]
 class ServedClassifier(LiveSVC):
     """A live classifier with class weights by label, which may name labels that no example has yet.
 
-    As long as all labels are -1 or 1, both are classes, even if only one of them occurs; f(x) is positive for 1.
+    As long as all labels are -1 or 1, both are classes, even if only one of them occurs. If these are the classes, f(x)
+    is positive for class 1.
     """
 
     def check_classes(self, y: Targets, most: int, field: str = "y") -> None:
@@ -43,7 +44,7 @@ class ServedClassifier(LiveSVC):
     def successor(self, made: LiveEstimator, labels: Targets, *, afresh: bool = False) -> None:
         """Give an untrained estimator the classes that this estimator would have after learning these labels.
 
-        With ``afresh`` the untrained estimator gets the classes of these labels alone.
+        With ``afresh``, the untrained estimator has only the classes of these labels.
         """
         if not hasattr(self, "classes_") or not isinstance(made, ServedClassifier):
             return
@@ -103,7 +104,7 @@ Served = ServedClassifier | ServedLargeClassifier  #: classifiers whose classes 
 
 
 def check_number(before: NDArray[Any], known: NDArray[Any], labels: NDArray[Any], most: int, field: str) -> None:
-    """Raise InvalidInput if there are more than ``most`` classes, ``known`` ones and new ones in ``labels`` (m,)."""
+    """Raise InvalidInput if the ``known`` classes and new ones in ``labels`` (m,) are together more than ``most``."""
     if known.size > most:
         new = np.setdiff1d(known, before)
         row = int(np.flatnonzero(np.isin(labels, new))[0]) if new.size else None
@@ -119,7 +120,7 @@ def labels_of(arrays: Mapping[str, Any]) -> NDArray[Any]:
 
 
 def _only_sign(window: Any) -> int:
-    """Return the sign of all examples' labels; 0 if both signs occur, the window is empty or has other classes."""
+    """Return the sign of all examples' labels; 0 if both signs occur, or the window is empty or has other classes."""
     if window.pairs or not window.keys:
         return 0
     y = window.y

@@ -36,7 +36,7 @@ _logged = attrgetter(*_LOGGED)
 
 @dataclass(frozen=True)
 class Removal:
-    """Examples to remove: by keys, the number of the oldest, or all with a time before the Unix time ``older_than``."""
+    """Examples to remove: those with given keys, a number of the oldest, or those before Unix time ``older_than``."""
 
     keys: list[Key] | None = None
     oldest: int | None = None
@@ -133,9 +133,9 @@ def rows_of(batch: Batch, which: NDArray[np.bool_]) -> Batch | None:
 class Command(Change):
     """One update as logged, with nothing left to decide: examples to add with their keys, keys to remove, and edits.
 
-    ``next_key`` is the model's counter of generated keys after the command; ``arrived`` is a Unix time in seconds;
-    ``request`` is the Idempotency-Key; ``rules`` is the version of the rules that accepted the update; ``dropped`` has
-    keys of examples that are too old to be added, ``ignored`` keys of rows that had been added before.
+    ``next_key`` is the model's counter of generated keys after the command. ``arrived`` is a Unix time in seconds.
+    ``request`` is the Idempotency-Key. ``rules`` is the version of the rules that accepted the update. ``dropped`` has
+    the keys of examples that are too old to be added. ``ignored`` has the keys of rows that had been added before.
     """
 
     remove: list[Key] = field(default_factory=list)

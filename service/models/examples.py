@@ -42,9 +42,9 @@ class WindowPage:
     Targets are words if the model's labels are words. With more than two classes, an example has one coefficient for
     each class but its own, in the order of classes, (m, n_classes - 1).
 
-    ``n_examples`` is the number of examples in the window of this ``version``, ``next`` the offset of the next page,
-    None on the last page. ``side`` has indices into :data:`SIDES`; ``outlier`` is True for examples that a robust model
-    treats as outliers.
+    ``n_examples`` is the number of examples in the window of this ``version``. ``next`` is the offset of the next page,
+    or None on the last page. ``side`` has indices into :data:`SIDES`. ``outlier`` is True for examples that a robust
+    model treats as outliers.
     """
 
     version: int

@@ -236,7 +236,7 @@ class Request(BaseModel):
 
 
 def without_default(schema: dict[str, Any]) -> None:
-    """Remove the default from the schema of a field, if a client cannot send it."""
+    """Remove the default from the schema of a field, because a client cannot send this default."""
     schema.pop("default", None)
 
 

@@ -22,7 +22,7 @@ def proof_of(estimator: LiveEstimator) -> dict[str, Any]:
 
 
 def approximation_of(found: Any) -> dict[str, Any]:
-    """Return how far the kernel of a certificate's model is from the whole one; an empty dict if it is the whole."""
+    """Return how much of the full kernel a certificate's low-rank kernel leaves out; empty for a full kernel."""
     names = ("kernel", "components", "left_out")
     return (
         {"approximation": {name: getattr(found, name) for name in names}} if isinstance(found, RankCertificate) else {}

@@ -37,9 +37,9 @@ class ModelRecord:
 
     ``row_bytes`` is the average size of an example's features. ``counts`` has the number of examples of each label, in
     the order of the decision values. ``parameters`` has the present parameters except C and those of the kernel;
-    ``gamma`` is the kernel coefficient in use. ``drift`` is the result of ``Watch.shown``, None for a model that is not
-    tested for drift; ``tuning`` is the result of ``TuningSchedule.shown``, None for a model that does not tune itself;
-    ``record`` is the estimator's record of predictions.
+    ``gamma`` is the kernel coefficient in use. ``drift`` is the result of ``Watch.shown``, or None for a model that is
+    not tested for drift. ``tuning`` is the result of ``TuningSchedule.shown``, or None for a model that does not tune
+    itself. ``record`` is the estimator's record of predictions.
     """
 
     version: int = 0

@@ -144,9 +144,9 @@ def _with_solution(state: ModelState, found: LiveL2SVC, *, keeps_C: bool) -> tup
 def _slid(before: LiveEstimator, now: LiveEstimator) -> tuple[Change, int]:
     """Return a change that turns the window of ``before`` into that of ``now``, and how many examples it changes.
 
-    A change adds new examples at the end of the window. So only the first examples of ``now`` can stay, as far as they
-    have the same features and order; all examples after the first new example must be added, even if their keys were in
-    the window before.
+    A change adds new examples at the end of the window. So the first examples of ``now`` can stay only as far as they
+    have the same features and order. All examples after the first new one must be added, even if their keys were in the
+    window before.
     """
     relabel, reweight, come = dict[Key, Any](), dict[Key, float](), list[int]()
     place_of, last = {key: place for place, key in enumerate(before.keys_)}, -1

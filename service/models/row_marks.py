@@ -1,4 +1,4 @@
-"""Marks of the keys of a dataset's rows, which are salted hashes of the keys as text, by which an erasure finds rows.
+"""Marks of a dataset's rows: salted hashes of the rows' keys as text, by which an erasure finds the rows.
 
 The keys themselves are not stored. Every dataset has its own salt, so that the keys of two datasets cannot be compared.
 """

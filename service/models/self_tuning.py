@@ -56,11 +56,11 @@ class TuningSchedule:
         self.last, self.since = {**choice, "version": version, "at": at}, 0
 
     def refused(self, n: int) -> None:
-        """Record that a window of ``n`` examples allowed no choice, for instance as a class has too few examples."""
+        """Record that a window of ``n`` examples allowed no choice, for instance if a class has too few examples."""
         self.wait = max(LEAST, n // 4)
 
     def due(self, n: int, most: int | None, alarm: int | None, share: float) -> str | None:
-        """Return the reason why a choice is due; None if none is due or it would exceed its share of processor time.
+        """Return why a choice is due; None if none is due, or if a choice would exceed its share of processor time.
 
         Parameters
         ----------
@@ -86,7 +86,7 @@ class TuningSchedule:
         return reason if self.choices + cost <= share * self.updates else None
 
     def shown(self) -> Document:
-        """Return the last choice as JSON values; a model's parameters show its columns."""
+        """Return the last choice as JSON values, without the parameters in ``HIDDEN``."""
         if self.last is None:
             return {"n_since": self.since, "chosen": None}
         parameters = {name: value for name, value in self.last["parameters"].items() if name not in HIDDEN}

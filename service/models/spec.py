@@ -109,7 +109,7 @@ class WindowSpec(Request):
 
     @cached_property
     def n_remembered(self) -> int:
-        """The number of keys that are remembered of examples that have left the window."""
+        """The number of keys that the model remembers after their examples have left the window."""
         given = self.remember_keys
         return min(self.max_examples or REMEMBERED, MOST_REMEMBERED) if given is None else given
 
@@ -301,7 +301,7 @@ class ModelSpec(Request):
 
     @property
     def _can_tune_itself(self) -> bool:
-        """Whether the model can choose its own parameters by the examples in its window."""
+        """Whether the model can choose its parameters itself by the examples in its window."""
         return TASKS[self.task].tuned_by == "C" and self.kernel.name == "rbf"
 
     def first(self, name: Literal["C", "epsilon"]) -> float | None:

@@ -98,7 +98,7 @@ class ModelCopy:
 
     @property
     def on_scale(self) -> dict[str, str]:
-        """The field ``target_scale`` of answers in units of decisions; empty if these are the units of targets."""
+        """The field ``target_scale`` of answers with values in units of scaled targets; empty without such a scale."""
         kind = self.changed.get("target_scale", self.spec.target_scale)
         kind = self.arrays.get("chosen", {}).get("target_scale") if kind == "auto" else kind
         return {} if kind in (None, "none") else {"target_scale": kind}
@@ -124,8 +124,8 @@ class Owed:
 class ModelState:
     """The state of one model, which only the model's writer changes.
 
-    ``version`` counts the updates that were applied, ``sequence`` the records of the log that were applied or aborted.
-    ``updated_at`` is the Unix time of the newest version, None if unknown.
+    ``version`` counts the updates that were applied. ``sequence`` counts the records of the log that were applied or
+    aborted. ``updated_at`` is the Unix time of the newest version, None if unknown.
     """
 
     spec: ModelSpec
@@ -222,8 +222,8 @@ class ModelState:
     def look(self, *, afresh: bool = False) -> None:
         """Update this version's warnings, which are about predictions in the window and about the scale of features.
 
-        The scale is checked if ``afresh``, or if as many examples were added since the last check as the window held
-        then.
+        The scale is checked if ``afresh``, or if as many examples were added since the last check as the window held at
+        that check.
         """
         if self._looked_at == self.version and not afresh:
             return
@@ -339,7 +339,7 @@ class ModelState:
         return command
 
     def apply_together(self, commands: Sequence[Command], net: Command) -> None:
-        """Apply along one path the command ``net``, which has the same result as all ``commands`` in order.
+        """Apply the command ``net`` along one path; its result is the same as that of all ``commands`` in order.
 
         After SolverError the model is unchanged.
         """
@@ -446,7 +446,7 @@ class ModelState:
         return replace(given, words=model.columns_.words)
 
     def _gamma_of(self, X: Any, weights: Vector) -> Any:
-        """Return the gamma of the specification, computed for scaled examples if it depends on these."""
+        """Return the gamma of the specification; if it depends on examples, it is computed for scaled examples."""
         model: Any = self.estimator
         return scaling.gamma(X, weights, model.kernel) if model.gamma == "scale" else model.gamma
 
@@ -458,7 +458,7 @@ class ModelState:
 
     @property
     def _unscaled(self) -> dict[str, Any]:
-        """Parameters for features that have gone through the scale, the columns or the map; empty if there are none."""
+        """Parameters for an estimator that gets features already scaled and mapped; empty if it could not scale."""
         if "scale" not in self._made:
             return {}
         mapped = {} if self.estimator.components_ is None else {"kernel": "linear", "components": None}
@@ -501,7 +501,7 @@ class ModelState:
         return calibrated(self.estimator, METHODS[self.spec.probability])
 
     def forget(self, keys: list[Key], *, is_trained_on: bool = False) -> Outcome | None:
-        """Erase these keys, in the window or remembered; has the parameters and the result of :meth:`_without`."""
+        """Erase these keys, in the window or remembered; parameters and result are those of :meth:`_without`."""
         outcome = self._without([key for key in keys if key in self.window.arrivals], is_trained_on)
         self.window.forget(keys)
         return outcome
@@ -684,7 +684,7 @@ class ModelState:
     def _check_labels(self, update: Change, most: int) -> None:
         """Raise InvalidInput if an update's labels are not of the known kind, or lead to more than ``most`` classes.
 
-        Corrected targets of a regression must be on its scale.
+        For a regression, corrected targets must be on the scale of the targets.
         """
         if isinstance(self.estimator, LiveSVR) and update.edits is not None and update.edits.relabel:
             self.estimator.check_targets(np.array(list(update.edits.relabel.values())), "relabel.y")
@@ -698,7 +698,7 @@ class ModelState:
     def bytes_with(self, add: Batch | None) -> int:
         """Return the bytes of memory for the model after an update, with its caches and the added examples.
 
-        Examples that leave are not subtracted, as others are added before they are removed.
+        Examples that the update removes are not subtracted, because others are added before they are removed.
         """
         n, n_free, row_bytes, known = self.sizes.n_examples, self.sizes.n_free, self.row_bytes, {*(self.labels or ())}
         if add is not None:
@@ -849,7 +849,7 @@ class ModelState:
         return self.estimator.held_bytes + self.window.held_bytes + watched
 
     def prepare(self) -> None:
-        """Compute in advance the arrays that the first update needs and predictions do not need."""
+        """Compute in advance the arrays that the first update needs, but predictions do not need."""
         if self.is_fitted:
             self.estimator.prepare()
 

@@ -60,7 +60,7 @@ class TableRows:
 
 @contextmanager
 def in_field(name: str) -> Iterator[None]:
-    """Make errors in the block name the request's field ``name``, in which {} stands for the field that they name."""
+    """Change the field that errors in the ``with`` block name to ``name``, with the named field in place of {}."""
     try:
         yield
     except InvalidInput as error:

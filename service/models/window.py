@@ -28,7 +28,7 @@ OF_BOUNDED_RANK = 20
 
 @dataclass(frozen=True)
 class WindowLimits:
-    """A window's limits: beyond the ``max`` limits old examples leave, beyond the quotas new ones are refused."""
+    """A window's limits: old examples leave beyond the ``max`` limits, and new ones are refused beyond the quotas."""
 
     quota_examples: int
     quota_features: int
@@ -37,7 +37,7 @@ class WindowLimits:
 
     @property
     def of_bounded_rank(self) -> WindowLimits:
-        """These limits for a model with components: its updates take time and memory in proportion to its examples."""
+        """Limits with a larger quota, for a model with components, as its updates take only linear time and memory."""
         return replace(self, quota_examples=OF_BOUNDED_RANK * self.quota_examples)
 
 
@@ -250,7 +250,7 @@ class Window:
     def _oldest(
         self, number: int, leaving: Container[Key], times: Vector, stays: NDArray[np.bool_]
     ) -> tuple[list[Key], list[int]]:
-        """Return the ``number`` oldest examples after the update: keys of present examples, rows of new examples."""
+        """Return the oldest ``number`` examples after the update: keys of present examples, rows of new examples."""
         if times.min(initial=math.inf) >= next(reversed(self.arrivals.values()), -math.inf):
             return list(islice(filterfalse(leaving.__contains__, self.arrivals), number)), []
         there = ((time, key, -1) for key, time in self.arrivals.items() if key not in leaving)

@@ -103,7 +103,7 @@ class LiveEstimator(Fitted):
 
     @property
     def target_scale_(self) -> str:
-        """The scale of decisions; "none": that of the targets."""
+        """The scale of targets on which decisions are made; with "none", decisions are in the units of targets."""
         return "none"
 
     def _on_scale(self, targets: Floats) -> Floats:
@@ -115,7 +115,7 @@ class LiveEstimator(Fitted):
         raise AssertionError("every live estimator says what its losses are")
 
     def losses_of(self, targets: Floats, weights: Floats) -> Losses:
-        """Return the losses of examples, whatever else is in the window.
+        """Return the losses of examples, which do not depend on the examples in the window.
 
         Parameters
         ----------
@@ -150,13 +150,13 @@ class LiveEstimator(Fitted):
 
     @property
     def C_(self) -> float:
-        """The weight of the losses: C, or if that is "auto" the chosen value, which is 1 at first."""
+        """The weight of the losses: C, or if C is "auto" the chosen value, which is 1 at first."""
         value: Any = self.C
         return float(self._chosen("C", 1.0)) if isinstance(value, str) else value
 
     @property
     def components_(self) -> int | None:
-        """How many landmarks there are at most: components, or if that is "auto" the chosen number; None: no such."""
+        """The largest number of landmarks: ``components``, or the number chosen for "auto"; None without landmarks."""
         scale = vars(self).get("feature_scale_")
         found: int | None = self._chosen("components", scale.components if isinstance(scale, Nystroem) else None)
         return found
@@ -204,7 +204,7 @@ class LiveEstimator(Fitted):
     def _weigh(self, window: Window, change: ExampleUpdate) -> bool:
         """Prepare the losses for the window after an update; return whether the losses of all examples change.
 
-        Only models in which an example's loss depends on the rest of the window do so.
+        Only models in which an example's loss depends on the rest of the window define this method.
         """
         raise AssertionError("a live estimator whose examples share their costs weighs them")
 
@@ -227,9 +227,10 @@ class LiveEstimator(Fitted):
         sample_weight: ArrayLike | None = None,
         keys: Iterable[Key] | None = None,
     ) -> Self:
-        """Train on ``X`` (n, d) and ``y`` (n,) from nothing; the previous window is dropped, unless this raises.
+        """Train on ``X`` (n, d) and ``y`` (n,) from nothing; the previous window is dropped, unless an error is raised.
 
-        Sparse features are held sparse from then on, and dense ones dense; later features are converted to that form.
+        The window stores features in the form of the first features, dense or sparse; later features are converted to
+        that form.
 
         Parameters
         ----------
@@ -295,8 +296,8 @@ class LiveEstimator(Fitted):
     ) -> UpdateReport:
         """Add, remove, correct and reweight examples along one path; all or nothing.
 
-        Parameters of the losses that were set since the last update, by ``set_params``, hold for the whole window from
-        this one on. An update without any content, as on a day without data, changes nothing in a trained model.
+        Parameters of the losses that ``set_params`` has set since the last update hold for the whole window from this
+        update on. An update without any content, as on a day without data, changes nothing in a trained model.
 
         Parameters
         ----------
@@ -418,8 +419,8 @@ class LiveEstimator(Fitted):
     def record(self) -> Record | None:
         """How often the model was right about examples before it learnt them; None for models without labels.
 
-        ``keeps_record = False`` leaves the record out; ``fit`` begins it again. The record does not include the first
-        examples.
+        There is no record if ``keeps_record`` is False, and ``fit`` begins a new record. The record does not include
+        the first examples.
         """
         return None if self._record is None else self._record.frozen()
 
@@ -488,7 +489,7 @@ class LiveEstimator(Fitted):
         have(self, before)
 
     def _note(self, report: UpdateReport, judged: ExampleUpdate | None) -> None:
-        """Take note of a finished update, and add to the record what the model foretold of the examples ``judged``."""
+        """Note a finished update; add the earlier predictions for the examples ``judged`` to the record."""
 
     def _make_ready(self, change: Change) -> None:
         """Prepare the window for the classes and examples of an update, which may still be invalid."""
@@ -565,7 +566,7 @@ class LiveEstimator(Fitted):
         return change, trace
 
     def _weigh_without(self, key: Key) -> int:
-        """Set all losses as if the example ``key`` were removed, but keep it; return the path's number of events.
+        """Set all losses as if example ``key`` were removed, but keep the example; return the path's number of events.
 
         Afterwards the model can be used for analyses only.
 
@@ -589,7 +590,7 @@ class LiveEstimator(Fitted):
     def checked(self, change: Change) -> ExampleUpdate | None:
         """Check the scale of an update as ``check_scale`` does; return its new examples, fully checked.
 
-        This method is for callers that have checked everything except the scale themselves, keys too.
+        This method is for callers that have checked everything else themselves, including keys.
 
         Parameters
         ----------
@@ -839,7 +840,7 @@ class LiveEstimator(Fitted):
         self.gamma_ = window.kernel.gamma
 
     def _check_fitted(self) -> None:
-        """Raise scikit-learn's NotFittedError before the first examples, InvalidInput if parameters were set since."""
+        """Raise NotFittedError before the first examples, InvalidInput if parameters were set after the last update."""
         self._learnt  # noqa: B018 - it raises
         for name in self._reset_parameters():
             raise InvalidInput("was set since the window was learnt; call update() first", field=name)
@@ -942,7 +943,7 @@ class LiveEstimator(Fitted):
         return found
 
     def _like(self, **parameters: Any) -> Self:
-        """Return an untrained model with the given parameters and otherwise this model's, with none left "auto"."""
+        """Return an untrained model with the given parameters and this model's others; chosen values replace "auto"."""
         out = type(self)(**{**self._decided(), **parameters})
         for name in ("columns_", "chosen_"):
             if name in vars(self) and name[:-1] not in parameters:
@@ -1008,14 +1009,14 @@ class LiveEstimator(Fitted):
     def prepare(self) -> None:
         """Build now the kernel rows and their factor, which the first update after ``from_arrays`` would build.
 
-        Predictions and certificates need neither.
+        Predictions and certificates do not need these rows or the factor.
         """
         self._learnt.prepare()
 
     def cool(self) -> None:
         """Free memory that the next update fills again: kernel rows, their factor, work, and space for more examples.
 
-        No answer of the model changes, and updates lead to the same optimum; only the next update takes longer.
+        The model's answers stay the same, and updates lead to the same optimum; only the next update takes longer.
         """
         if hasattr(self, "_window"):
             self._window.cool()
@@ -1024,24 +1025,24 @@ class LiveEstimator(Fitted):
 
     @property
     def hot_bytes(self) -> int:
-        """Bytes that :meth:`cool` gives back; 0 right after it."""
+        """Bytes that :meth:`cool` would free now; 0 right after such a call."""
         return self._window.hot_bytes if hasattr(self, "_window") else 0
 
     @property
     def held_bytes(self) -> int:
-        """Bytes of all arrays that the model holds, including those that :meth:`cool` gives back."""
+        """Bytes of all arrays that the model holds, including those that :meth:`cool` would free."""
         if not hasattr(self, "_window"):
             return 0
         return self._window.held_bytes + (0 if self.feature_scale_ is None else self._came.nbytes)
 
     @property
     def is_settled(self) -> bool:
-        """Whether everything that the first examples determine once is set; False while the model waits for more."""
+        """Whether all that the first examples determine is set; False while the model waits for more examples."""
         return self.components_ is None or self.feature_scale_ is None or bool(self.feature_scale_.is_settled)
 
     @property
     def is_trained(self) -> bool:
-        """Whether the model has examples to predict by."""
+        """Whether the model has learnt examples, by which it can predict."""
         return hasattr(self, "_window") and bool(self._window.keys)
 
     # -- keeping -------------------------------------------------------------------------------------------------------
@@ -1075,7 +1076,7 @@ class LiveEstimator(Fitted):
         return arrays | kept
 
     def to_warm_arrays(self) -> dict[str, Any]:
-        """Return ``to_arrays`` with the present decisions, which ``from_arrays`` of this process need not compute.
+        """Return the result of ``to_arrays`` and the present decisions, so that ``from_arrays`` need not compute these.
 
         Returns
         -------

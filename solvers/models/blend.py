@@ -167,7 +167,7 @@ def _work(look: Lookback) -> tuple[Floats, Floats]:
 
 
 def _kind_of(values: Floats, actual: Floats) -> tuple[float, float, float]:
-    """Return kind, zero and size of the logarithm for ``values``, or of the inverse sinh if any value is negative."""
+    """Return the kind of logarithm for ``values`` (inverse sinh if any value is negative), its zero and its unit."""
     middle = float(np.median(values))
     if min(values.min(), actual.min()) >= 0.0:
         return LOG, 0.0, middle or float(values.mean()) or 1.0
@@ -348,7 +348,7 @@ def _caution(count: int, k: int, state: Floats, naive: float) -> float:
 
 @compiled_in_order
 def _weights(look: Lookback, count: int, state: Floats, found: Floats) -> None:
-    """Write the experts' weights behind their forecasts; an expert with the forecast NaN gets the weight 0."""
+    """Write the experts' weights after their forecasts; an expert with the forecast NaN gets the weight 0."""
     said, out = found[0], found[1]
     fastest, most, naive = 0.0, -np.inf, np.inf
     for k in range(count):

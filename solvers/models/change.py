@@ -28,7 +28,7 @@ TUNED = "tuned"
 
 @dataclass(frozen=True)
 class Batch:
-    """Examples to add: X (m, d), y (m,) where the task has targets, keys and weights (m,) if given.
+    """Examples to add: X (m, d), y (m,) if the task has targets, and keys and weights (m,) if given.
 
     An estimator takes X in any form that ``LiveEstimator.update`` takes. Times and tags are for callers that keep them.
     """
@@ -49,8 +49,8 @@ class Edits:
     """Changes of examples that stay (targets and weights by key, a factor for all weights), of C and of the loss.
 
     ``change`` maps names of other parameters of the estimator, or ``DRIFT_ALARMS``, to new values. ``rescale`` fits the
-    scale of features again, and gamma if it depends on the scale. Both stand alone, and are not for
-    ``LiveEstimator.learn``.
+    scale of features again, and gamma if it depends on the scale. ``change`` and ``rescale`` cannot be combined with
+    other edits, and ``LiveEstimator.learn`` does not take them.
     """
 
     relabel: Mapping[Key, Any] = field(default_factory=dict)
@@ -101,7 +101,7 @@ NO_EDITS = Edits()
 
 @dataclass(frozen=True)
 class Change:
-    """One update of a model, applied completely or not at all; without its parts it changes nothing."""
+    """One update of a model, applied completely or not at all; a change without any part changes nothing."""
 
     add: Batch | None = None
     remove: Any = None  #: keys of examples that leave
@@ -110,7 +110,7 @@ class Change:
 
 
 def batch_from_pair(add: Any, keys: Any, weights: Any) -> Batch | None:
-    """Return the pair (X, y) of an update with keys and weights as a batch, None if there is no pair.
+    """Return the pair (X, y) of an update, with keys and weights, as a batch; None if there is no pair.
 
     Raises
     ------
@@ -183,7 +183,7 @@ def edited(
 ) -> ExampleUpdate:
     """Return the change with the edited examples; with ``every_example``, all that stay get other losses.
 
-    ``targets`` reads the targets of a field, ``cutoff_rule`` refuses an invalid s.
+    ``targets`` converts the targets in a field; ``cutoff_rule`` raises InvalidInput for an invalid s.
 
     Raises
     ------

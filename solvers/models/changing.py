@@ -66,9 +66,10 @@ class ChangingEstimator(LiveEstimator):
     def change(self, **parameters: Any) -> UpdateReport:
         """Change parameters of the model and bring the window to the new optimum; all or nothing.
 
-        Parameters of the losses, such as C and epsilon, lead there along one path. Parameters of the kernel and
-        ``scale`` define another problem, which is solved from nothing. Then ``gamma="scale"``, the scale of features,
-        and an open ``prior`` and ``lam`` of positive and unlabelled examples are computed from the present window.
+        If only parameters of the losses change, such as C and epsilon, the model follows one path to the optimum. Other
+        parameters of the kernel or another ``scale`` define another problem, which is solved from nothing. In this
+        case, ``gamma="scale"``, the scale of features, and an open ``prior`` and ``lam`` of positive and unlabelled
+        examples are computed from the present window.
 
         Parameters
         ----------
@@ -153,7 +154,7 @@ class ChangingEstimator(LiveEstimator):
     def rescale(self) -> UpdateReport:
         """Fit the scale of features, or the encoding of columns, and a gamma that depends on it, to the present window.
 
-        The kernel values of all examples change: the window is solved from nothing.
+        The kernel values of all examples change, so the window is solved from nothing.
 
         Returns
         -------

@@ -1,8 +1,8 @@
 """Labels of classes: which ones are known, what targets they become, and which values are refused.
 
-Two labels are the same where Python says that they are equal: 7 and 7.0 are, 2**60 + 1 and 2.0**60 are not. NumPy
-compares and joins whole numbers of different types as floats, which would make 2**60 + 1 and 2.0**60 equal. Only this
-module joins arrays of labels and looks up labels in them, because NumPy may treat different labels as equal.
+Two labels are the same if they are equal in Python: 7 and 7.0 are equal, 2**60 + 1 and 2.0**60 are not. NumPy compares
+and joins whole numbers of different types as floats, which would make 2**60 + 1 and 2.0**60 equal. Only this module
+joins arrays of labels and looks up labels in them, because NumPy may treat different labels as equal.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ def joined(known: NDArray[Any], labels: NDArray[Any], field: str = "y") -> NDArr
 
 
 def exact_labels(given: Any, found: NDArray[Any], field: str) -> NDArray[Any]:
-    """Return labels (m,), ``given`` by the caller and ``found`` by NumPy, in a type that rounds no number.
+    """Return labels (m,) in a type that rounds no number; ``given`` is the caller's value, ``found`` NumPy's array.
 
     Raises
     ------
@@ -129,7 +129,7 @@ def are_among(labels: NDArray[Any], known: NDArray[Any]) -> NDArray[np.bool_]:
 def labels_after(
     known: NDArray[Any], y: ArrayLike | None, m: int, field: str, *, is_fixed: bool
 ) -> tuple[NDArray[Any], NDArray[Any]]:
-    """Return the labels known once ``y`` (m,) is learnt, and the labels of ``y``; raises InvalidInput.
+    """Return the labels that are known after learning ``y`` (m,), and the labels of ``y``; raises InvalidInput.
 
     Parameters
     ----------

@@ -25,7 +25,7 @@ from livesvm.solvers.validation import Key
 class Fitted:
     """Base of the live estimators: all queries about a window, none of which changes the model.
 
-    Everything here raises scikit-learn's NotFittedError before the first examples.
+    All methods and attributes raise scikit-learn's NotFittedError before the first examples.
     """
 
     _window: Window
@@ -103,7 +103,7 @@ class Fitted:
         return RankCertificate(**known, kernel=scale.kernel.name, components=scale.basis.shape[1], left_out=share)
 
     def left_out(self, X: ArrayLike) -> Floats:
-        """Return what the map to components leaves out of k(x, x), as a share of it: 0 near the landmarks, up to 1.
+        """Return the share of each k(x, x) that the map to components leaves out: 0 near the landmarks, and at most 1.
 
         Parameters
         ----------
@@ -127,10 +127,10 @@ class Fitted:
 
     @property
     def diagonal_raised_(self) -> float:
-        """What is added to each k(x, x) of the window: 0 unless kernel values were rounded to less than a double.
+        """The value added to each k(x, x) of the window: 0 unless kernel values were rounded below double precision.
 
-        Rounded values of a given matrix, or of a function, may have eigenvalues a little below 0. The model is then the
-        exact solution for the raised kernel matrix.
+        Rounded values of a given matrix, or of a function, may have eigenvalues a little below 0. If the diagonal is
+        raised, the model is the exact solution for the raised kernel matrix.
         """
         held = self._learnt.kernel.held
         return 0.0 if held is None else held.raised
@@ -180,10 +180,10 @@ class Fitted:
 
     @property
     def window_coefficients(self) -> Floats:
-        """Signed coefficients of the window's examples, (n,), oldest first; of several classes (n, n_classes - 1).
+        """Signed coefficients of the window's examples, (n,), oldest first; with several classes (n, n_classes - 1).
 
-        With several classes, column r belongs to the pair of the example's class and the r-th other class, and is
-        positive for the pair's first class.
+        With several classes, column r has each example's coefficient for the pair of its own class and the r-th other
+        class. The coefficient is positive for the pair's first class.
         """
         return self._learnt.coefficients
 
@@ -204,14 +204,14 @@ class Fitted:
 
     @property
     def dual_coef_(self) -> Floats:
-        """Signed coefficients of the support vectors, (1, n_support); of several classes (n_classes - 1, n_support).
+        """Signed coefficients of the support vectors, (1, n_support); with several classes (n_classes - 1, n_support).
 
-        With several classes, row r belongs to the pair of the example's class and the r-th other class, and is positive
-        for the pair's first class, as in scikit-learn.
+        With several classes, row r has each support vector's coefficient for the pair of its own class and the r-th
+        other class. The coefficient is positive for the pair's first class, as in scikit-learn.
         """
         return np.atleast_2d(self._learnt.coefficients[self.support_].T)
 
     @property
     def intercept_(self) -> Floats:
-        """The intercept b, (1,), in the units of the features, on the model's scale; of several classes (n_pairs,)."""
+        """The intercept b, (1,), for features on the model's scale, with no center; with several classes (n_pairs,)."""
         return self._learnt.intercepts_in_units()

@@ -1,4 +1,4 @@
-"""The problems of a window: its only one, or one for each pair of several classes."""
+"""The problems of a window: one for the whole window, or with several classes one for each pair of classes."""
 
 from __future__ import annotations
 
@@ -81,8 +81,8 @@ class ProblemChange(NamedTuple):
 class PathProblem:
     """The path state of a problem of a window. A change is all or nothing, and can be taken back afterwards.
 
-    The only problem of a window has the features, and its slots are those of the window. A problem of two of several
-    classes has the numbers of its examples in ``shared`` features, and a slot for each number.
+    The only problem of a window holds the features themselves, in the window's slots. With several classes, the problem
+    of a pair holds its examples' numbers in ``shared`` features, and a slot for each number.
     """
 
     def __init__(self, of: Kernel | SharedFeatures, *, intercept: bool, cache_bytes: int) -> None:
@@ -139,8 +139,9 @@ class PathProblem:
         """Follow one path to the optimum after the change; return the slots of the new examples, and what was done.
 
         The problem is solved from nothing instead if that is less work, if the path fails, or if the features are far
-        from the kernel's center; the slots are then those of all examples, the new ones last. ``from_nothing`` forces
-        it, which is needed after kernel values have changed. What undoes the change is appended to ``undo``.
+        from the kernel's center. In this case the slots of all examples are returned, the new ones last.
+        ``from_nothing`` forces the solve from nothing, which is needed after kernel values have changed. Functions that
+        undo the change are appended to ``undo``.
 
         Raises
         ------
@@ -222,7 +223,7 @@ class PathProblem:
         return self._n_bound
 
     def undo(self) -> None:
-        """Take back what compiled code has done."""
+        """Take back the changes of compiled code."""
         if self._memory is not None and self._memory.call is not None:
             self._memory.undo()
         self._n_bound = None
@@ -246,7 +247,7 @@ class PathProblem:
         return self.raw_state.held_bytes + self.slot.nbytes + OWN_BYTES * (self._memory is not None)
 
     def settle(self) -> None:
-        """Make what compiled code has done final."""
+        """Make the changes of compiled code final."""
         if self._memory is not None:
             self._memory.call = None
 
@@ -262,7 +263,7 @@ class PathProblem:
         return bring_back
 
     def put(self, state: PathState, slot: Ints) -> None:
-        """Replace the state, and the slots of numbers in it."""
+        """Replace the state, and the slots that example numbers have in it."""
         self.raw_state, self.slot, self._memory, self._n_bound = state, slot, None, None
 
     def _move_back(self, change: ProblemChange, leave: Ints, undo_state: Callable[[], None]) -> None:
@@ -295,16 +296,16 @@ class PathProblem:
         return np.setdiff1d(here, change.leave, assume_unique=True)
 
     def _with(self, stay: Ints, come: Any) -> Features:
-        """Return what the state has as features of examples that stay and of new ones."""
+        """Return features of examples that stay and of new ones, in the form that the state holds."""
         if self.shared is not None:
             return np.concatenate([stay, come])[:, None].astype(np.float64)
         features: Features = stacked([self.raw_state.features(stay), come]) if stay.size else come
         return features
 
     def _make_positive(self, kernel: Kernel, change: ProblemChange) -> bool:
-        """Raise an error if the kernel matrix is not positive semi-definite; costs O(n^3) if it may not be.
+        """Raise an error unless the kernel matrix is positive semi-definite, which takes up to O(n^3) to check.
 
-        Returns whether kernel values have changed, as rounded ones may have to.
+        Returns whether kernel values have changed, as rounded values may have to.
         """
         come, is_new = change.come, False
         if not len(come):
@@ -351,7 +352,7 @@ class PathProblem:
         return audited(self.state).relative_gap
 
     def decisions(self, places: Ints) -> Floats:
-        """Recompute the decisions of examples of the problem, all of it, from features and coefficients."""
+        """Recompute the decisions of all of the problem's examples from features and coefficients."""
         state, f, beta = self.state, np.full(places.size, self.intercept), self.coefficients(places)
         if linear.is_weighted(state):
             return linear.decisions(state)[self.at(places)]
@@ -362,7 +363,7 @@ class PathProblem:
         return f
 
     def certificate(self, places: Ints | None = None) -> Certificate:
-        """Return the certificate, of decisions that are recomputed; ``places`` has all examples, in any order."""
+        """Return the certificate, with recomputed decisions; ``places`` are those of all examples, in any order."""
         state, places = self.state, self.numbers if places is None else places
         slots, beta, f = self.at(places), self.coefficients(places), self.decisions(places)
         losses, diagonal = state.losses(slots), state.examples.diagonal[slots]
@@ -377,7 +378,7 @@ class PathProblem:
         b: float,
         checkpoint: tuple[Floats, int] | None = None,
     ) -> Ints:
-        """Fill an empty problem with examples of known coefficients, correct rounding errors, and return their slots.
+        """Fill an empty problem with examples of known coefficients, correct rounding errors, and return the slots.
 
         Raises
         ------
@@ -399,8 +400,9 @@ def update_each(
 ) -> tuple[dict[Two, int], list[Trace]]:
     """Update pairs with few new and leaving examples; one compiled call updates as many pairs as possible.
 
-    Returns the events of the pairs that are done, and traces. Pairs without enough vacant slots get some, once. Unless
-    ``foretold`` (m,) is empty, it becomes the class number that the pairs predict for each new example.
+    Returns the events of the pairs that are done, and traces. A pair without enough vacant slots gets more slots and a
+    second attempt. Unless ``foretold`` (m,) is empty, the class number that the pairs predict for each new example is
+    written to it.
 
     Raises
     ------

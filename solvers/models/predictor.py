@@ -124,7 +124,7 @@ class Predictor(ReadsRows):
 
 
 def blocks(rows: Features, n_support: int) -> Iterator[slice]:
-    """Yield slices of rows, each little work with ``n_support`` support vectors; check for interrupts before each."""
+    """Yield slices of rows that are little work with ``n_support`` support vectors; check for interrupts each time."""
     products = max(1, n_support * rows.shape[1])
     step = min(_BLOCK, max(_LEAST, AT_ONCE // products))
     for start in range(0, rows.shape[0], step):

@@ -26,7 +26,7 @@ _NOTHING: Sums = (0, 0.0, 0.0)
 
 
 class Judged(NamedTuple):
-    """The losses of consecutive examples, those of naive predictions, and label and prediction unless of numbers."""
+    """The losses of consecutive examples and of naive predictions, and for labels, pairs of label and prediction."""
 
     losses: list[float]
     naive_losses: list[float]
@@ -127,7 +127,7 @@ class _Tally:
         return Judged(losses, naive_losses, pairs)
 
     def _add(self, losses: list[float], naive_losses: list[float], pairs: list[tuple[Label, Label]]) -> None:
-        """Add losses, and (label, prediction) if labels are predicted, of consecutive examples."""
+        """Add the losses of consecutive examples, and for labels, the pairs of label and prediction."""
         n, total, naive_total = self.sums
         recent_n, recent, naive_recent = self.lately
         part_n, part, naive_part = self.history.pop()
@@ -184,7 +184,7 @@ class Record:
     def judged(
         self, predicted: Sequence[Any], given: Sequence[Any], gone: Sequence[Any] = (), labels: Any = None
     ) -> Self:
-        """Return the record with predictions and the labels or numbers of their examples, which the window now holds.
+        """Return the record with predictions for new examples; their labels or numbers ``given`` are in the window.
 
         Parameters
         ----------
@@ -201,7 +201,7 @@ class Record:
         return out
 
     def count(self) -> _Tally:
-        """Add the noted predictions to the scores and the confusion counts; return these."""
+        """Add the noted predictions to the scores and the confusion counts, and return the updated tally."""
         counts, notes, number = self._held
         if number:
             noted = []
@@ -217,12 +217,12 @@ class Record:
 
     @property
     def prices(self) -> tuple[float, float] | None:
-        """The cost of a unit by which a predicted number is too low, and too high; None: labels are predicted."""
+        """The costs of a prediction one unit too low and one unit too high; None if labels are predicted."""
         return self._held[0].prices
 
     @property
     def window(self) -> Any:
-        """Of the window, the number of examples by label, or ascending targets; None: they are to be counted again."""
+        """The number of the window's examples by label, or their targets, ascending; None if a new count is needed."""
         return self._held[0].window
 
     @window.setter
@@ -340,7 +340,7 @@ class Record:
 
 
 def _most_frequent(window: Mapping[Label, int]) -> tuple[Label | None, int]:
-    """Return the label with the largest count, of labels with as many the first, and by how much it leads."""
+    """Return the most frequent label, the first of equally frequent ones, and its lead over the next label's count."""
     if not window:
         return None, 0
     most = max(window.values())

@@ -28,8 +28,8 @@ LARGE = 1e10  # k(x, x) times a coefficient: f, a sum of such terms, has few dig
 def gamma(X: Features, weights: Floats, kernel: Any = "rbf") -> float:
     """Return the gamma called "scale" of examples ``X`` (n, d) with ``weights`` (n,), for a kernel by name.
 
-    It is 1 / (d * variance of all entries of ``X``, rows weighted), or a value derived from that, and 1 if the entries
-    do not vary; see ``Form.scaled_gamma``.
+    Gamma is 1 / (d * variance of all entries of ``X``, rows weighted), or for some kernels a value derived from this,
+    and 1 if the entries do not vary; see ``Form.scaled_gamma``.
 
     Raises
     ------
@@ -62,7 +62,7 @@ def _variance(X: SparseRows, weights: Floats) -> float:
 
 
 def diagonal(kernel: Kernel, X: Features) -> Floats:
-    """Return k(x, x) of new examples ``X`` (m, d), as (m,); if precomputed, from the last m columns of ``X``.
+    """Return k(x, x) of new examples ``X`` (m, d), as (m,); a precomputed ``X`` has these in its last m columns.
 
     Raises
     ------

@@ -153,7 +153,7 @@ class Memory:
     def solve(self, n: int, sizes: tuple[int, int, int], n_free: int) -> None:
         """Follow the path of the edit in the buffers, after which there were ``n`` old examples; see ``follow``.
 
-        The first round is called with the arrays of earlier calls; only a solve that needs more is a ``Solve``.
+        The first compiled call uses arrays of earlier calls; a ``Solve`` is made only if that call does not finish.
         """
         state, XT, gamma = self.state, self.space.XT, self.state.kernel.gamma
         size = state.n_slots
@@ -184,8 +184,8 @@ def slide(
 ) -> tuple[Standing, Floats] | None:
     """Add examples to a model with an intercept and remove the oldest, along one path.
 
-    Returns the places of all examples then, and f(x) of a few newer examples ``ahead`` (k,), as (k,). Returns None if
-    the whole model must be updated instead: much moves, or the path fails.
+    Returns the solution for all examples after the update, and f(x) of a few newer examples ``ahead`` (k,), as (k,).
+    Returns None if too much moves or the path fails; the whole model must then be updated instead.
     """
     n, m, k = stood.keys.size, keys.size, ahead.size
     size = n + m
@@ -219,7 +219,7 @@ def slide(
 
 
 def stand(model: Sliding, stood: Standing) -> Floats | None:
-    """Return the decisions for all examples, (n,), by the coefficients of ``stood``; None unless they are optimal."""
+    """Return the decisions for all examples, (n,), by the coefficients of ``stood``; None if these are not optimal."""
     n, most = stood.keys.size, 2 * int(model.objective.losses.n_kinks[0])
     is_whole = np.isfinite(stood.beta).all() and math.isfinite(stood.b)
     if not (is_whole and ((stood.segments >= 0) & (stood.segments <= most)).all()):
@@ -285,9 +285,9 @@ def _make_rows(
 ) -> tuple[int, int]:
     """Set up ``n`` old examples and the new ones, write the edit, and write the exponents of kernel rows.
 
-    ``sizes`` are three numbers: all examples with the new ones, the oldest examples that leave, and further examples to
-    predict, which get the last kernel rows. Each kernel row gets ``width`` columns. Returns how many examples have a
-    row, and how many of these are free.
+    ``sizes`` has three counts: of all examples with the new ones, of the oldest examples that leave, and of further
+    examples to predict, which get the last kernel rows. Each kernel row gets ``width`` columns. Returns how many
+    examples have a row, and how many of these are free.
     """
     _place(space, targets, n, losses, along)
     (size, leaving, others), n_free = sizes, 0

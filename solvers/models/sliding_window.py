@@ -1,4 +1,4 @@
-"""A window that changes without solving, with coefficients, starts and certificates from the last training."""
+"""A window that changes without solving; it has coefficients, starting points and certificates of the last training."""
 
 from __future__ import annotations
 

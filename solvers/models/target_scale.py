@@ -1,7 +1,7 @@
 """The scale of a regression's targets: f is learnt as the logarithm of y, and predictions are in units of y.
 
-The window holds targets as they came. Their losses, and so all paths and certificates, are of the scale that is learnt.
-Analyses of a model with such a scale answer on it: 0.1 is then about 10% of y.
+The window holds targets as they came. Losses, and so all paths and certificates, are on the scale that is learnt.
+Analyses of a model with such a scale give numbers on it: an error of 0.1 is then about 10% of y.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ SKEWED = 1.0  #: skewness of targets from which a scale is looked at
 
 
 class OffScale(InvalidInput):
-    """A target that the scale of targets does not have."""
+    """A target that the scale cannot represent."""
 
 
 def learnt(kind: str, y: Floats, field: str = "y") -> Floats:
@@ -46,7 +46,7 @@ def learnt(kind: str, y: Floats, field: str = "y") -> Floats:
 
 
 def in_units(kind: str, f: Floats) -> Floats:
-    """Return values of f, of any shape, in units of y; the order of values stays, so that quantiles do, too."""
+    """Return values of f, of any shape, in units of y; their order, and so quantiles, stay the same."""
     with np.errstate(over="ignore"):
         return f if kind == "none" else np.asarray(np.exp(f) if kind == "log" else np.expm1(f))
 
@@ -60,6 +60,6 @@ def worth_a_try(y: Floats) -> str:
 
 
 def unit_of(kind: str, y: Floats) -> float:
-    """Return how many units of y there are to one on the scale, by the standard deviations of targets (n,)."""
+    """Return how many units of y one unit of the scale is worth: the ratio of standard deviations of targets (n,)."""
     deviation = float(learnt(kind, y).std())
     return float(y.std()) / deviation if deviation else 1.0

@@ -1,4 +1,4 @@
-"""Warnings that the scale of the data keeps a kernel from learning."""
+"""Warnings about data of a scale that keeps a kernel from learning."""
 
 from __future__ import annotations
 

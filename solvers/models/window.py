@@ -202,7 +202,7 @@ class Window:
 
     @property
     def sides(self) -> Sides:
-        """On which side of its cutoffs each example counts, (n,); see ``livesvm.solvers.robust.ramp_losses``."""
+        """The side of its robust loss's cutoffs on which each example counts, (n,); see ``robust.ramp_losses``."""
         return self._side[self.slots]
 
     @property
@@ -218,7 +218,8 @@ class Window:
     def coefficients(self) -> Floats:
         """Signed coefficients (n,), oldest first.
 
-        Of several classes (n, n_classes - 1), by example and a pair's other class; positive for a pair's first class.
+        With several classes, the shape is (n, n_classes - 1): column r has each example's coefficient for the pair of
+        its own class and the r-th other class, positive for the pair's first class.
         """
         return self.beta if self.shared is None else by_other_class(self.beta, self.y.astype(np.int64), self.n_classes)
 
@@ -301,9 +302,9 @@ class Window:
 
     @contextmanager
     def changing(self) -> Iterator[list[Callable[[], object]]]:
-        """Make what the block does one change, or part of the open one; undo all of that if the block raises an error.
+        """Make the block one change, or part of the open change; undo the whole change if the block raises an error.
 
-        The block adds no examples after it has removed others, whose slots they would take.
+        The block must not add examples after it has removed others, because they would take the slots of these.
         """
         is_own, was_part = self._undo is None, self._is_part
         if is_own:
@@ -322,7 +323,7 @@ class Window:
         """Apply a checked change; afterwards the betas sum up to ``total_per_weight`` times the sum of weights.
 
         The caller has begun the change, and undoes it after an error. With the ``terms`` of robust losses, examples
-        then switch sides of their cutoffs until each is on its true side.
+        finally switch sides of their cutoffs until each is on its true side.
 
         Raises
         ------
@@ -363,7 +364,7 @@ class Window:
         return trace
 
     def _renumber(self, change: ExampleUpdate, state: PathState, slots: Ints) -> None:
-        """Give the examples that a change leaves the first of the slots of a new state."""
+        """Move the examples that stay after a change to the first slots of a new state."""
         gone = set(change.leaving)
         keys = [key for key in self.keys if key not in gone]
         stay, fresh = self._slots_of(keys), slots[: len(keys)]
@@ -437,7 +438,7 @@ class Window:
     def _commit(
         self, slots: Ints, keys: Sequence[Key], y: Floats | Ints, weights: Floats, change: ExampleUpdate | None = None
     ) -> None:
-        """Replace the tables by those with new examples in ``slots``, and without those that leave with ``change``.
+        """Replace the tables by tables with new examples in ``slots`` and without examples that leave with ``change``.
 
         No example uses the slots of new examples yet, so these slots of the arrays may be overwritten.
         """
@@ -472,7 +473,7 @@ class Window:
     def rename(self, places: Ints, n_classes: int) -> None:
         """Renumber each class ``i`` as ``places[i]``, ascending; other numbers below ``n_classes`` are new classes.
 
-        A window of at most two classes becomes one of several, in which its only problem is that of a pair.
+        If the window had at most two classes, its only problem becomes the problem of one pair.
         """
         if self.shared is None:
             self._divide(places.size)
@@ -594,7 +595,7 @@ class Window:
     def to_arrays(self, X: Features | None = None) -> dict[str, Any]:
         """Return examples, coefficients and segments for a checkpoint; ``restore`` rebuilds factors and kernel rows.
 
-        ``X`` has the features of a model that keeps them elsewhere.
+        ``X`` has the features if the model keeps them outside this window.
         """
         found = [self.standing_of(two, problem.holds(self.slots)) for two, problem in self.problems.items()]
         beta, segments = (np.concatenate(parts) for parts in zip(*found, strict=True))  # problem by problem
@@ -615,7 +616,7 @@ class Window:
     def standing(self) -> dict[str, Any]:
         """Return what :meth:`restore` need not compute again: decisions, and the number of events since they were made.
 
-        There is nothing of several classes.
+        With several classes, the result is empty.
         """
         if self.shared is not None:
             return {}

@@ -174,7 +174,7 @@ _WHAT = {"number": "number", "yes-no": "yes or no", "time": "time of ISO 8601"}
 
 
 def _check_numbers(found: Floats, kind: Kind, column: int, name: str) -> None:
-    """Raise InvalidInput for the first number that is too large, or, in a column of yes and no, neither 0 nor 1."""
+    """Raise InvalidInput for the first number that is too large, or in a column of yes and no is neither 0 nor 1."""
     wrong = np.abs(found) > MOST if kind != "yes-no" else (found != 0.0) & (found != 1.0) & (found == found)
     if wrong.any():
         row = int(np.argmax(wrong))

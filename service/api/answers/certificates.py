@@ -17,7 +17,7 @@ class Robust(BaseModel):
 
 
 class Approximation(BaseModel):
-    """How much of the full kernel the low-rank kernel of a model with `components` leaves out."""
+    """The full kernel of a model with `components`, and the share of this kernel that the model's kernel leaves out."""
 
     kernel: str = Field(description="The whole one.")
     components: int = Field(description="Landmarks.")

@@ -104,14 +104,14 @@ class FeedSource(BaseModel):
 
 
 class ComingForecasts(BaseModel):
-    """What a feed will forecast from so many readings on."""
+    """The forecasts that a feed begins to make when its window has this number of readings."""
 
     readings: int
     forecasts: str
 
 
 class Filling(BaseModel):
-    """How far a window is filled, and which forecasts come when."""
+    """The number of readings in a window that is not full yet, and the forecasts that begin with later readings."""
 
     readings: int
     window: int

@@ -15,7 +15,7 @@ class ThresholdAnswer(BaseModel):
 
 
 class PromiseAnswer(BaseModel):
-    """The share of targets that sets or intervals contain: about `coverage`, and at least `at_least` for any data."""
+    """The share of targets in the sets or intervals: about `coverage`, and for any distribution at least `at_least`."""
 
     coverage: float
     at_least: float
@@ -26,8 +26,8 @@ class PredictAnswer(BaseModel):
     """Decision values, predicted labels or values, and the version of the model that computed them.
 
     If labels are not -1 and 1, the answer lists the `classes`. With two classes, a positive decision value means the
-    second class. With more classes, each row has a decision value for each class, or for each of the `pairs`; a
-    positive value of a pair means its first class.
+    second class. With more classes, each row has a decision value for each class, or for each of the `pairs`. A
+    positive value of a pair means the pair's first class.
     """
 
     version: int

@@ -15,7 +15,7 @@ N_CHANGED = "How many get another label; null for regression."
 
 
 class Decided(BaseModel):
-    """The decision values and predictions of one version of a model for rows."""
+    """The decision values and predictions that one version of a model computes for rows."""
 
     decision: list[float] | list[list[float]]
     prediction: list[float | str]
@@ -65,7 +65,7 @@ class WhatIfAnswer(BaseModel):
 
 
 class Because(BaseModel):
-    """An example of the window, and the decision value of a row by the model trained without this example."""
+    """An example of the window, and a row's decision value if the model were trained without this example."""
 
     key: int | str
     target: int | float | str | None
@@ -148,7 +148,7 @@ class StepAlarm(BaseModel):
 
 
 class StepBeforeLearning(BaseModel):
-    """Errors of a step's model on readings before it learnt these, and the drift test on the served forecasts."""
+    """Errors of a step's model on readings before it learnt these, and a drift test on errors of served forecasts."""
 
     false_alarms: float = Field(description="Largest probability of a false alarm of this step, in 1,000 errors.")
     n_scored: int = Field(description="Errors that the test has taken so far; for step h, each h-th.")

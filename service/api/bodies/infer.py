@@ -118,8 +118,9 @@ async def read_infer(request: Request) -> Body:
 
 
 def parse_infer(body: Body, head_length: str | None, has_columns: bool = False) -> Asked:
-    """Parse the body of a request; the header ``head_length`` has the JSON's length, None if all of the body is JSON.
+    """Parse a request's body: JSON, which binary tensors may follow.
 
+    ``head_length`` is the header with the length of the JSON; without the header, the whole body is JSON.
     Raises MalformedBody, InvalidRequest, or InvalidInput with the tensor's name as the field.
     """
     end = len(body.data)
@@ -212,7 +213,7 @@ def _json_cells(tensor: InputTensor) -> list[Any]:
 
 
 def _binary_cells(tensor: InputTensor, data: memoryview) -> list[Any]:
-    """Return the cells of a binary tensor; NaN is a missing cell, and each text comes after its length in 4 bytes."""
+    """Return the cells of a binary tensor; NaN is a missing cell, and before each text stands its length in 4 bytes."""
     if tensor.datatype != "BYTES":
         cells = np.frombuffer(data, DTYPES[tensor.datatype])
         return [cell if cell == cell else None for cell in cells.tolist()]

@@ -1,7 +1,7 @@
 """Request bodies: received by the event loop with limits of size, time and speed, and parsed in other threads.
 
-The JSON parser itself limits the depth of nesting and the size of numbers. But the JSON parser reports each unknown
-name in a kilobyte of text, and keeps only the last of two values with the same name. To prevent huge error reports and
+The JSON parser itself limits the depth of nesting and the size of numbers. But its error report has a kilobyte of text
+for each unknown name, and of two values with the same name it keeps only the last. To prevent huge error reports and
 ignored values, this module limits the number of names in a body, and refuses repeated names.
 """
 
@@ -338,7 +338,7 @@ def parsed_bytes(data: bytes, of_field: int = 0) -> int:
 
 
 def names(data: bytes) -> Iterator[bytes]:
-    """Yield the field names in a JSON text, with escapes as written; if it is malformed, the names before the fault."""
+    """Yield the field names in a JSON text, or in a malformed text, those before the fault; escapes stay as written."""
     return (found[1] for found in _STRINGS.finditer(data) if found[2])
 
 

@@ -177,7 +177,7 @@ def _parquet_columns(body: Body, spec: FeedSpec, most_rows: int) -> Columns:
 
 
 def parquet_columns(body: Body, most_rows: int, also: Collection[str] = ()) -> Columns:
-    """Parse the columns of a Parquet body: numbers, text, times, which become ISO 8601 text, and the types in ``also``.
+    """Parse the columns of a Parquet body: numbers, text, times as ISO 8601 text, and columns of the types in ``also``.
 
     The text of a time without a time zone has no time zone either. Raises MalformedBody, UnsupportedMedia,
     BodyTooLarge, MemoryBusy or InvalidInput.

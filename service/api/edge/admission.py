@@ -1,4 +1,4 @@
-"""Limits of the number of connections, in all and of each client; idle connections are closed for new ones."""
+"""Limits of the number of connections, in total and per client; a new connection may close an idle one."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Protocol
 
 
 class CountedConnection(Protocol):
-    """A connection that counts towards the limits: its client, and the time since which it is idle, None if busy."""
+    """A connection that counts towards the limits: its client, and since when it is idle; None if it is busy."""
 
     client_key: str
     rests_since: float | None

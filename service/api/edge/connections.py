@@ -105,7 +105,7 @@ class Connection(HttpToolsProtocol):
             self._start_clock()
 
     def send_400_response(self, msg: str) -> None:
-        """Refuse data that is not HTTP; stop reading if the client sent a request before the last one was answered."""
+        """Refuse data that is not HTTP; stop reading if a client sends a request before its last one was answered."""
         under_way = self._under_way
         if under_way is not None and not under_way.more_body:
             under_way.keep_alive = False
@@ -155,7 +155,7 @@ class Connection(HttpToolsProtocol):
         super().on_body(body)
 
     def on_message_complete(self) -> None:
-        """Record that the body is complete; stop the timer, which runs if the answer came before the body's end."""
+        """Record that the body is complete, and stop the timer of a body that continues after its answer."""
         self._unclaimed = 0
         self._stop_clock()
         super().on_message_complete()
@@ -231,7 +231,7 @@ class Connection(HttpToolsProtocol):
 
 
 class _Answer:
-    """The transport of one answer, which sends a head that says the body's length together with the body's beginning.
+    """The transport of one answer; it sends a head that has the body's length together with the body's beginning.
 
     Each send is a call of the system, and wakes the client.
     """

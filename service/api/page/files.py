@@ -50,7 +50,7 @@ def install(app: FastAPI) -> None:
 
     @app.get("/", include_in_schema=False)
     async def page(request: Request) -> Response:
-        """Return the page, which has no other rights in the API than any caller has."""
+        """Return the page; its calls of the API are checked like the calls of all other callers."""
         path = FILES / "index.html"
         return files.file_response(path, path.stat(), request.scope)
 

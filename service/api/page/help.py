@@ -1,4 +1,4 @@
-"""The documentation site at ``/help``, or a note where the documents are if the package does not contain the site."""
+"""The documentation site at ``/help``; without the site, a note there says where the documents are."""
 
 from __future__ import annotations
 

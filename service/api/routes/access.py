@@ -78,7 +78,7 @@ FleetId = Annotated[str, Path(json_schema_extra={"pattern": FLEET_ID, "maxLength
 
 
 class _FeedPath(Convertor[str]):
-    """Converter of feed ids in URL paths: an id may have one slash, unless a feed call's name follows the slash."""
+    """Converter of feed ids in URL paths: an id may have one slash, but not before the name of a call about feeds."""
 
     regex = rf"[^/]+(?:/(?!(?:{'|'.join(sorted(OF_FEEDS))})(?:[/.]|$))[^/]+)?"
 

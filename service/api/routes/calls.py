@@ -73,7 +73,7 @@ def _in_threads(endpoint: Callable[..., Response], threads: str) -> Callable[...
 
 
 class Calls:
-    """Calls of the API under one tag in OpenAPI; decorators of the functions that answer calls add them.
+    """Calls of the API under one tag in OpenAPI; an instance, when called, returns a decorator that adds a call.
 
     Parameters
     ----------

@@ -73,13 +73,14 @@ async def put(
     file may have the arrays `data`, `indices`, `indptr` and `shape` of a CSR array, as SciPy's `save_npz` writes them.
     A dataset in svmlight format is stored as a sparse array. In tables, which are csv or parquet, the parameter
     `target` names the column of targets; without this parameter, the targets are in the column `y`, or if there is
-    none, in the last column. A csv file may have any separator, encoding, decimal mark and lines before its header. It
-    is read as `POST /inspect` reads it, and `understood` says how; the other parameters replace what would be inferred.
-    In a problem document, rows and columns are counted from 0, without the header.
+    none, in the last column. A csv file may have any separator, encoding, decimal mark and lines before its header. The
+    service reads it in the same way as `POST /inspect`, and `understood` says how; the other parameters replace what
+    would be inferred. In a problem document, rows and columns are counted from 0, without the header.
 
-    With the parameter `columns` a table may hold words, times and missing cells, and models of task `l2svc` that have
-    `columns` learn from it. It is `auto`, and the first rows decide the kind of each column, or a JSON list as the
-    `columns` of a model. A later cell that does not fit is refused with its row and the name of its column.
+    With the parameter `columns`, a table may hold words, times and missing cells, and models of task `l2svc` that have
+    `columns` can learn from the table. The parameter is a JSON list as in the `columns` of a model, or `auto`, with
+    which the first rows decide the kind of each column. A later cell that is not of its column's kind is refused with
+    its row and the name of the column.
 
     The parameter `key` names a column of text or whole numbers that identifies the owner of each row. If examples with
     the key of a row are erased from any model, the dataset's rows with this key are removed. The dataset stores only
@@ -126,7 +127,7 @@ def delete(name: DatasetName, service: Ready) -> Response:
 
 
 def _columns(text: str | None) -> Any:
-    """Return the columns that a query gives, "auto" or a mapping for each; raises InvalidInput."""
+    """Return the columns that a query gives: "auto", or a mapping for each column; raises InvalidInput."""
     if text is None or text == "auto":
         return text
     try:

@@ -54,15 +54,14 @@ async def erase(id: ModelId, request: Request, service: Parts, key: IdempotencyK
     """Erase examples by key or tag from a model's window and all stored data, even if they have left the window.
 
     The model is solved without these examples, and the resulting version replaces its history: earlier versions cannot
-    be restored. The model's jobs are removed, and the rows of datasets with these keys too. Stored answers that name
-    the examples are erased; of the requests that they answered, only the fact remains that each had its effect. If no
-    stored data contain any of the keys and tags, the answer has status 404, and nothing is changed. In a successful
-    answer, `not_found` lists the keys and tags that no stored data contain, and the receipt's `elsewhere` lists other
-    models that contain some of the keys and tags. A call that is repeated with the same Idempotency-Key is answered
-    with the first call's receipt. Only one erasure runs at a time; if too many wait, a further call is answered with
-    status 429. An erasure that has begun is always completed, if necessary by the next start of the service. The
-    receipt proves what this service has declared to be erased; it does not prove what backups, replicas and clients
-    store.
+    be restored. The model's jobs and all dataset rows with these keys are removed. Stored answers that name the
+    examples are erased, and only the fact that their requests had an effect is kept. If no stored data contain any of
+    the keys and tags, the answer has status 404, and nothing is changed. In a successful answer, `not_found` lists the
+    keys and tags that no stored data contain, and the receipt's `elsewhere` lists other models that contain some of the
+    keys and tags. A call that is repeated with the same Idempotency-Key is answered with the first call's receipt. Only
+    one erasure runs at a time; if too many wait, a further call is answered with status 429. An erasure that has begun
+    is always completed, if necessary by the next start of the service. The receipt proves what this service has
+    declared to be erased; it does not prove what backups, replicas and clients store.
     """
     service.models().get(id)
     erase = service.erasures.erase
@@ -74,8 +73,8 @@ async def erase(id: ModelId, request: Request, service: Parts, key: IdempotencyK
 async def erase_everywhere(request: Request, service: Ready, key: IdempotencyKey = None) -> Response:
     """Erase examples by key or tag from all models, feeds and datasets that contain any of them, with one receipt.
 
-    Models, feeds and datasets without any of these keys and tags are not changed. Readings of feeds have no keys; in
-    feeds, the records of requests are erased if their Idempotency-Key is one of the keys. Models and feeds that the
+    Models, feeds and datasets without any of these keys and tags are not changed. Readings of feeds have no keys; a
+    feed's record of a request is erased if the request's Idempotency-Key is one of the keys. Models and feeds that the
     service cannot search now are listed in `refused`, with the reason. If an example with an integer key is found by
     its tag, this key is erased only in the model that contains the tag. In all other respects the call works like the
     erasure of examples from one model.
@@ -121,8 +120,8 @@ async def erase_readings(id: FeedId, request: Request, service: Parts, key: Idem
 
     The erased readings then count as missing: each is replaced by the reading before it, and the feed's models learn
     the window again. If a requested time is before the window, all readings before the window that models still use are
-    erased. Of earlier requests with an Idempotency-Key, the feed keeps only the fact that each had its effect. In all
-    other respects the call works like the erasure of examples from a model.
+    erased. The feed then knows only that earlier requests with an Idempotency-Key had their effect. In all other
+    respects the call works like the erasure of examples from a model.
     """
     service.feeds().get(id)
     erase = service.erasures.erase_readings
@@ -158,7 +157,7 @@ def _series_of(service: Service, id: str, names: Sequence[str | int | float] | N
 @calls("POST /receipts/verify", "read", "Verify a receipt", body={JSON: {"schema": {"type": "object"}}})
 @answers(Verification, "Whether it is as this service, or another one, signed it.")
 def verify(service: Ready, body: Whole) -> Response:
-    """Check whether a receipt, sent as its file, is unchanged since a service signed it, and was signed by this one.
+    """Check whether a receipt, sent as a file, is unchanged since it was signed, and was signed by this service.
 
     The command `livesvm receipt verify FILE` makes the same check without the service.
     """

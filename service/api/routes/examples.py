@@ -39,8 +39,8 @@ async def examples(
     """Return the examples of a model's window, with their keys, features, targets, weights and coefficients.
 
     An API key that may update models may read their windows; an API key that may only predict may not. The answer is a
-    page of JSON, or csv, Arrow or npz, with the arrays `X`, `y`, `keys` and `weights` that an update can read. The call
-    waits until earlier updates of the model are done.
+    page in JSON, csv, Arrow or npz; an update can read the arrays `X`, `y`, `keys` and `weights` of npz. The call waits
+    until earlier updates of the model are done.
     """
     live, format = service.models().get(id), format_for(request.headers.get("accept", ""), format)
     if format == "json" and keys is None:

@@ -48,7 +48,7 @@ def create(service: Parts, body: Whole) -> Response:
 @calls("GET /feeds", "read", "List the feeds")
 @answers(FeedList, "By id.")
 def list_all(service: Parts, after: After = "", limit: Limit = PAGE) -> Response:
-    """List feeds by id, without the settings that were tried; for more, repeat the call with `after` set to `next`."""
+    """List feeds by id, without the settings that were tried; for more, call again with `after` set to `next`."""
     feeds = service.feeds()
     found, following = page_of(feeds, after, limit)
     return response_of(FeedList(feeds=[description(feed, service, whole=False) for feed in found], next=following))

@@ -100,7 +100,7 @@ def list_all(
 def describe(id: FleetId, service: Ready) -> Response:
     """Describe one fleet: its settings with chosen values, its scores against naive forecasts, its worst series.
 
-    The scores of a series at rest are the last known ones: the call wakes no series.
+    Of a series that is not in memory, the last known scores are shown, because the call loads no series.
     """
     fleet = service.fleets.get(id)
     return response_of(_described(service, fleet, service.fleet_supervisor.scores(fleet)))
@@ -121,9 +121,9 @@ async def observe(id: FleetId, request: Request, service: Ready, key: Idempotenc
 
     Rows have the columns of a feed, and a column that names the series; the body is JSON `{"rows": [..]}`, CSV, npz or
     Parquet. If the rows of a series are refused, they change nothing, and the answer gives the row, the column and the
-    reason; the rows of the other series are still accepted. A row without a series has columns that all series share;
-    its values are added to all rows of the same time. A call that is repeated with the same Idempotency-Key changes
-    each series only once.
+    reason; the rows of the other series are still accepted. A row that names no series has columns that all series
+    share; its values are added to all rows of the same time. A call that is repeated with the same Idempotency-Key
+    changes each series only once.
     """
 
     def take(fleet: Fleet, table: Table, request: str | None) -> dict[str, Any]:
@@ -159,7 +159,8 @@ def forecast(
 ) -> Response:
     """Return the newest forecasts of all or some series, a row for each series and step, without waiting for readings.
 
-    Series at rest are woken only if they have more forecast steps than the service keeps in memory for series at rest.
+    A series that is not in memory is loaded only if it has more forecast steps than the service remembers of such
+    series.
     """
     feeds = service.feeds()
     form = form or ("arrow" if arrow.is_accepted(request.headers.get("accept", "")) else "json")
@@ -183,7 +184,7 @@ def forecast(
 @calls("GET /fleets/{id}/series", "read", "List the series of a fleet", threads="batches")
 @answers(SeriesList, "By id.")
 def list_series(id: FleetId, service: Ready, after: After = "", limit: Limit = PAGE) -> Response:
-    """List the series of a fleet by id, with their scores against naive forecasts; wake no series."""
+    """List the series of a fleet by id, with their scores against naive forecasts, without loading any into memory."""
     found, following = _page(service, service.fleets.get(id), after, limit)
     return json_of({"series": [vars(fleets_told.series_told(feed)) for feed in found], "next": following})
 

@@ -105,7 +105,7 @@ async def plot(job: JobId, extension: Extension, request: Request, service: Part
 @calls("GET /jobs", "read", "List the jobs")
 @answers(JobList, "All.")
 async def list_all(service: Parts) -> Response:
-    """List all jobs, oldest first, without results; `unanswered` lists absent front ends with unfinished jobs."""
+    """List all jobs, oldest first, without results; `unanswered` names absent front ends with unfinished jobs."""
     found, away = await service.control.placed(service.jobs.everywhere)
     return response_of(JobList(jobs=list(map(_job, found)), unanswered=away or None), exclude_none=True)
 

@@ -34,7 +34,7 @@ async def _roles(
     times: Annotated[str | None, Query(max_length=128, description="Of a table: its column with times.")] = None,
     on_repeat: Annotated[OnRepeat, Query(description="Of a table: as in a body of JSON.")] = "refuse",
 ) -> Roles:
-    """Return the roles that the query gives to a table's columns which are not features."""
+    """Return the roles that the query gives to those columns of a table that are not features."""
     return Roles(target, keys, weights, times, on_repeat)
 
 
@@ -63,10 +63,10 @@ async def update(
 ) -> Response:
     """Add, remove, correct and reweight examples of a model, and change C, along one path, completely or not at all.
 
-    The body is JSON, or an npz file with those of the arrays `X`, `y`, `keys`, `weights`, `on_repeat`, `remove_keys`,
-    `remove_oldest`, `relabel_keys`, `relabel_y`, `reweight_keys`, `reweight_weights`, `decay`, `C` that the update
-    needs. For a model with columns, the body may also be a table of examples to add, as CSV, NDJSON, Parquet or Arrow;
-    the parameters `target`, `keys`, `weights` and `times` name the table's columns that are not features.
+    The body is JSON or an npz file, which has the arrays that the update needs out of `X`, `y`, `keys`, `weights`,
+    `on_repeat`, `remove_keys`, `remove_oldest`, `relabel_keys`, `relabel_y`, `reweight_keys`, `reweight_weights`,
+    `decay` and `C`. For a model with columns, the body may also be a table of examples to add, as CSV, NDJSON, Parquet
+    or Arrow; the parameters `target`, `keys`, `weights` and `times` name the table's columns that are not features.
     """
     live = service.models().get(id)
     body = await read_body(request, TABLE_MEDIA)

@@ -63,7 +63,7 @@ async def predict(
     For a model with columns, the rows may be a table with column names, as CSV, NDJSON, Parquet or Arrow.
 
     After an update, the first call with `probability`, `alerts`, `precision` or `coverage` waits until the new version
-    is calibrated; for `coverage`, the calibration trains the model without each example.
+    is calibrated. To calibrate it for `coverage`, the model is trained once without each example.
     """
     live = service.models().readable(id)
     form, media = (ArrowForm, ARROW) if is_accepted(request.headers.get("accept", "")) else (JsonForm, JSON)

@@ -92,9 +92,9 @@ async def weigh(id: ModelId, request: Request, service: Parts, solve: Within) ->
 async def tell_why(id: ModelId, request: Request, service: Parts, solve: Within) -> Response:
     """List for each row the examples of the window with the largest influence on the row's decision value.
 
-    The influence of an example is the exact difference from the decision of the model trained without this example,
-    which unlearning on a copy yields. With targets `y`, the answer instead lists how much the mean loss of the rows
-    would grow without each example, the most harmful examples first.
+    The influence of an example is the row's decision value less that of the model trained without this example. This
+    influence is computed exactly, by unlearning the example on a copy. With targets `y`, the answer instead lists how
+    much the mean loss of the rows would grow without each example, the most harmful examples first.
     """
     body = await read_body(request)
     with service.questions.place():

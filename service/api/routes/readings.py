@@ -126,7 +126,7 @@ async def forecast(id: FeedId, service: Parts) -> Response:
 @calls("POST /feeds/{id:feed}/update", "learn", "Change what models hold, or their C", body=FeedUpdateRequest)
 @answers(ObservationAnswer, "The models of these steps are changed, as durable as it says.")
 async def update(id: FeedId, request: Request, service: Parts, solve: Within, key: IdempotencyKey = None) -> Response:
-    """Keep only the newest examples in the models of some steps, or change the models' C, along paths.
+    """Keep only the newest examples in the models of some steps, or change these models' C, along solution paths.
 
     The next readings make the window grow again. Forecasts that were already made do not change.
     """
@@ -201,9 +201,9 @@ async def watch(id: FeedId, request: Request, service: Parts, last_event_id: Las
     """Stream a feed's events as server-sent events; each call with readings makes an event `readings` with forecasts.
 
     The stream also has the events `live`, `rescaled`, `drift`, `chosen`, `updated` and `known`. Each event has a
-    number, which stays the same over restarts of the service. A client that sends the number of the last event that it
-    got in the header `Last-Event-ID` gets all later events. If the service no longer keeps some of the later events, an
-    event `missed` says so. Without the header `Last-Event-ID`, the stream begins with the newest event.
+    number, which stays the same over restarts of the service. If a client sends the number of its last event in the
+    header `Last-Event-ID`, the stream begins with the event after it. If the service no longer keeps some of the later
+    events, an event `missed` says so. Without the header `Last-Event-ID`, the stream begins with the newest event.
     """
     await up_to_date(service.feeds().find(id))
     live = service.feeds().get(id)
@@ -258,7 +258,7 @@ async def _taken(
 
 
 def _events_after(events: Sequence[dict[str, Any]], seen: int) -> list[Event]:
-    """Return the events after the number ``seen``; if some are no longer kept, an event ``missed`` precedes these."""
+    """Return the events after the number ``seen``; an event ``missed`` comes first if some are no longer kept."""
     new = [event for event in events if event["id"] > seen]
     found = [_event(event) for event in new]
     missed = new[0]["id"] - seen - 1 if new else 0

@@ -59,7 +59,7 @@ async def ready(service: Parts) -> ServerReady:
 @calls("GET /v2/models/{id}", "read", "Describe a model to V2 clients")
 @answers(ModelMetadata, "Its current version, its input and its outputs.")
 async def metadata(id: ModelId, service: Parts) -> Response:
-    """Return the inputs and outputs of a model, with datatypes and shapes; -1 is any number of rows, or unknown.
+    """Return a model's inputs and outputs, with datatypes and shapes; -1 is any number of rows, or an unknown number.
 
     A model with columns has an input for each column, as soon as it knows its columns.
 
@@ -98,9 +98,9 @@ _inferred = answers(InferAnswer, "Outputs, and the version that answered.", othe
 async def infer(id: ModelId, request: Request, service: Parts) -> Response:
     """Predict rows with the newest version; the input is a tensor of rows, or a tensor for each column.
 
-    Tensors are part of the JSON, or follow the JSON in binary; then the header `Inference-Header-Content-Length` is the
-    length of the JSON. If the request does not name `outputs`, the answer has all outputs. After an update, the first
-    call for `probability` waits until the new version is calibrated.
+    Tensors are part of the JSON, or follow the JSON in binary. If they follow it, the header
+    `Inference-Header-Content-Length` is the length of the JSON. If the request does not name `outputs`, the answer has
+    all outputs. After an update, the first call for `probability` waits until the new version is calibrated.
     """
     return await _infer(id, request, service)
 

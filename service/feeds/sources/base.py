@@ -1,12 +1,12 @@
 """The contract of sources: every reading that a source holds has exactly one effect on a feed.
 
-A source holds *entries*. Its reader settles an entry, which means that it reports to the source that the effect of the
-entry is durable. Every entry has a position, which a feed stores in the same log record as the effect.
+A source holds *entries*. The reader of a source settles an entry: it reports to the source that the effect of the entry
+is durable. Every entry has a position, which a feed stores in the same log record as the effect.
 
-- In some sources all positions have one order, so that later entries have higher positions. For such a source, the feed
-  stores the position up to which it has taken entries. The source hands out the entries after the stored position, in
-  order and without a gap. The source's own record of settled entries only saves work; the result does not depend on
-  this record.
+- In some sources all positions have one order, so that later entries have higher positions. For a source with one
+  order, the feed stores the position up to which it has taken entries. The source hands out the entries after the
+  stored position, in order and without a gap. The source's own record of settled entries only saves work; the result
+  does not depend on this record.
 - Other sources have several orders, such as the topics of a broker. In a source with several orders, positions only
   tell entries apart. The source hands out the entries that are not settled, in the order of each topic. An entry is
   marked ``again`` if the source has handed it out before without settling. The feed stores the newest positions that it
@@ -70,7 +70,7 @@ class Source(Protocol):
     def begin(self, taken: Position | None, dead: Sequence[DeadLetter]) -> bool:
         """Continue after the position ``taken``; ``dead`` are the entries that the feed's newest call refused.
 
-        If it is the source that keeps the feed's progress, return whether it does not remember the feed.
+        If the source itself keeps the feed's progress, the result is whether the source has no record of the feed.
         """
 
     def fetch(self, taken: Position | None, most: int, seconds: float) -> list[SourceEntry]:

@@ -15,8 +15,8 @@ from livesvm.solvers.errors import InvalidInput
 def url_of(spec: SourceSpec, settings: Settings) -> str:
     """Return the URL of a source's connection.
 
-    Raises InvalidInput if this service knows no connection of that name and kind, or if a key is one where a store of
-    its prefix keeps models, in whatever Redis: two connections may lead to the same.
+    Raises InvalidInput if this service knows no connection of that name and kind, or if a key of the source may be one
+    of a store of models. All Redis servers are treated alike, because two connections may lead to one server.
     """
     field = "source.connection" if isinstance(spec, RedisStreamSpec) else "source.mqtt"
     if isinstance(spec, RedisStreamSpec):
@@ -45,7 +45,7 @@ def _check_keys(spec: RedisStreamSpec, own: str) -> None:
 def open_source(spec: SourceSpec, feed: str, layout: Layout, settings: Settings, consumer: str) -> Source:
     """Return the source of a feed or fleet with the columns of ``layout``; it connects when it is first used.
 
-    Raises InvalidInput. What names a series is text, also where that looks like a number.
+    Raises InvalidInput. Cells that name a series are text, even if they look like numbers.
     """
     # The libraries are only loaded where they are used.
     url = url_of(spec, settings)
