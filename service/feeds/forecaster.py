@@ -223,10 +223,18 @@ class Forecaster:
         self.first[at] = self.first[at]._replace(values=(value, *self.first[at].values[1:]))
 
     def _batches(self, readings: list[Reading]) -> list[list[Reading]]:
-        """Return readings in batches; a batch ends where the window becomes full for the first time."""
+        """Return readings in batches; a batch ends where the window becomes full for the first time.
+
+        A gap of many held readings begins a new batch, so that the history still has what the forecasts of the batch's
+        first readings look back on.
+        """
         out: list[list[Reading]] = [[]]
-        total, size = self.readings, 0
+        total, size, most = self.readings, 0, self.spec.window // 2
         for reading in readings:
+            if size and len(out[-1]) >= most:
+                ended = next(at for at in range(len(out[-1]), 0, -1) if not out[-1][at - 1].held)
+                out[-1:] = out[-1][:ended], out[-1][ended:]
+                size = 0
             out[-1].append(reading)
             total, size = total + (not reading.held), size + (not reading.held)
             filling = total < self.spec.window

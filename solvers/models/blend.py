@@ -6,7 +6,8 @@ exponential forgetting. The logarithm of the median is the median of the logarit
 correction. The weights follow BOA for the absolute error: exponentiated gradients with second-order bounds
 [Wintenberger, Machine Learning 2017]. The error of a forecast h steps ahead is known h readings later. An expert is
 naive if it is a mean of a single value. An expert with larger recent errors than the best naive expert loses weight, by
-a factor that is exponential in the excess. A mean without any known value is asleep: it has the weight 0, and learns
+a factor that is exponential in the excess. An expert that comes to be later has next to no weight before its first
+error is known. A mean without any known value is asleep: it has the weight 0, and learns
 nothing [Gaillard, Stoltz & van Erven, COLT 2014]. The size of the state does not grow with the number of readings.
 """
 
@@ -28,6 +29,7 @@ DISCOUNT = 0.999  #: of what is known of experts, an error
 RATE = 0.7  #: times the learning rates of BOA
 KEPT = 0.005  #: share of the weights that stays as it is at first
 LATELY, CAUTION = 0.99, 8.0  #: discount of errors that are compared with naive ones, and what a worse one costs
+KNOWN = 0.2  #: times the longest record of errors: naive experts with a shorter one are no measure of others
 FORGETTING = 0.999  #: of what the linear experts have learnt, an example
 RIDGE = 10.0
 FAR = 10.0  #: widths: what the linear experts see and learn counts as no further
@@ -350,19 +352,23 @@ def _caution(count: int, k: int, state: Floats, naive: float) -> float:
 def _weights(look: Lookback, count: int, state: Floats, found: Floats) -> None:
     """Write the experts' weights after their forecasts; an expert with the forecast NaN gets the weight 0."""
     said, out = found[0], found[1]
-    fastest, most, naive = 0.0, -np.inf, np.inf
-    for k in range(count):
-        if _is_naive(look, k) and not np.isnan(said[k]):
-            naive = min(naive, _error(count, k, state))
+    fastest, most, naive, longest = 0.0, -np.inf, np.inf, 0.0
     for k in range(count):
         fastest = max(fastest, _rate(count, k, state))
+        longest = max(longest, state[HEAD + ERRED * count + k])
     for k in range(count):
-        rate = _rate(count, k, state)
+        is_known = state[HEAD + ERRED * count + k] >= KNOWN * longest
+        if _is_naive(look, k) and not np.isnan(said[k]) and is_known:
+            naive = min(naive, _error(count, k, state))
+    for k in range(count):
+        rate, is_known = _rate(count, k, state), state[HEAD + ERRED * count + k] >= KNOWN * longest
         out[k] = np.log(_prior(count, k)) + rate * state[HEAD + BETTER * count + k]
-        if not _is_naive(look, k):
+        if not (_is_naive(look, k) and is_known):
             out[k] -= _caution(count, k, state, naive)
         if fastest > 0.0:
             out[k] += np.log((rate if rate > 0.0 else fastest) / fastest)
+            if state[HEAD + ERRED * count + k] <= 0.0:
+                out[k] = -np.inf
         if not np.isnan(said[k]):
             most = max(most, out[k])
     total, awake = 0.0, 0.0

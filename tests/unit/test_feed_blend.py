@@ -298,6 +298,24 @@ def test_an_expert_without_a_value_is_asleep_and_the_others_go_on_as_if_it_were_
     np.testing.assert_allclose(blends, np.nansum(said * weights, axis=1))
 
 
+def test_an_expert_that_comes_to_be_later_begins_with_next_to_no_weight() -> None:
+    """The value of a day ago is known from the 1,441st minute on, when the other experts have long records."""
+    steps = np.random.default_rng(3).normal(size=1480)
+    y = (60.0 + 0.6 * np.cumsum(steps)).tolist()
+    times = np.datetime64("2024-01-01T00:00") + np.arange(len(y))
+    rows = [{"time": str(time), "y": value} for time, value in zip(times, y, strict=True)]
+    one = Forecaster(spec_of({"target": "y", "every": "1min", "C": 1.0}))
+    one.observe(rows[:1439])
+    new = EXPERTS.index("seasonal-naive")
+    assert one.latest[0].experts[new] is None
+    for at in range(1439, 1479):
+        one.observe(rows[at : at + 1])
+        found = one.latest[0]
+        assert found.experts[new] is not None
+        assert (found.weights[new] or 0.0) < 0.01
+        assert abs(found.value - y[at]) < 1.0
+
+
 def test_logarithms_say_what_grows_by_factors() -> None:
     random = np.random.default_rng(0)
     y, look = np.exp(0.8 * random.normal(size=1500)), lookback_of((), 1, 300, ())
@@ -379,15 +397,29 @@ def test_what_lies_before_the_window_goes_with_an_erasure_of_it() -> None:
     assert len(one.latest) == 1
 
 
+@pytest.mark.parametrize("size", [25, 200])
 @pytest.mark.parametrize("gap", [0, 70, 400])
-def test_a_season_over_a_gap_is_used_once_it_is_held(gap: int) -> None:
+def test_a_season_over_a_gap_is_used_once_it_is_held(gap: int, size: int) -> None:
     """The window's readings span more than is held of the target, or less than a season."""
     y = np.sin(np.arange(400) * 2 * np.pi / 24) + 0.1 * np.random.default_rng(0).normal(size=400)
     one = Forecaster(spec_of({"target": "y", "every": "1h", "steps": [1, 24], "window": 100, "C": 1.0}))
     slots = np.concatenate([np.arange(60), np.arange(60 + gap, 200 + gap)])
     hours = np.datetime64("2024-01-01T00:00") + 60 * slots
-    for begin in range(0, len(slots), 25):
-        some = zip(hours[begin : begin + 25], y[slots[begin : begin + 25] % 400].tolist(), strict=True)
+    for begin in range(0, len(slots), size):
+        some = zip(hours[begin : begin + size], y[slots[begin : begin + size] % 400].tolist(), strict=True)
         one.observe([{"time": str(time), "y": value} for time, value in some])
     assert one.state == "live"
+    assert all(np.isfinite(forecast.value) for forecast in one.latest)
+
+
+@pytest.mark.parametrize("size", [1, 7, 24, 1000])
+def test_gaps_that_are_longer_than_the_history_may_lie_in_one_call(size: int) -> None:
+    y = np.random.default_rng(0).normal(size=300).tolist()
+    slots = np.concatenate([np.arange(0, 150), 200 * np.arange(1, 61), np.arange(15000, 15090)])
+    times = np.datetime64("2024-01-01T00:00") + 15 * slots
+    rows = [{"time": str(time), "y": value} for time, value in zip(times, y, strict=True)]
+    rows += [{"time": str(times[-1] + 15 * (1 + i)), "y": None} for i in range(400)]
+    one = Forecaster(spec_of({"target": "y", "every": "15min", "window": 60, "season": 0, "C": 1.0}))
+    for begin in range(0, len(rows), size):
+        one.observe(rows[begin : begin + size])
     assert all(np.isfinite(forecast.value) for forecast in one.latest)
