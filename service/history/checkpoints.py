@@ -23,6 +23,10 @@ MANY_FREE = 2000
 """From this many free examples on, every update has its solution stored: a restart then has none to solve, and
 predicts before it has built the factor."""
 
+SECONDS_A_BYTE = 1e-7
+"""Seconds of solving that each byte of a solution beyond :data:`LEAST_BYTES` must save: some ten times what it takes
+to write. So large windows do not write megabytes after each update."""
+
 CERTAIN_SECONDS = 1.0
 """An update that took longer to solve is answered only when its solution is stored. So if no solution is found after
 a crash, no caller has an answer to the update, and it may be set aside."""
@@ -77,7 +81,7 @@ class Checkpoints:
         self._due = due
         self._version = recovered.snapshot_version
         self._snapshot_bytes = recovered.snapshot_bytes
-        self._log_bytes = 0
+        self._log_bytes = self._solution_bytes = 0
         self._changed_since: float | None = None
         self._has_failed = False
         self._replay = 0.0
@@ -132,14 +136,17 @@ class Checkpoints:
         raised too, so that no answer is sent.
         """
         must = seconds >= CERTAIN_SECONDS
-        took_long = self._unsolved >= self._due.solution_seconds or state.sizes.n_free >= MANY_FREE
+        due = max(self._due.solution_seconds, SECONDS_A_BYTE * (self._solution_bytes - LEAST_BYTES))
+        took_long = self._unsolved >= due or state.sizes.n_free >= MANY_FREE
         if not ((must or took_long) and state.is_fitted and task_of(state.spec).is_exact):
             return
         self._unsolved = 0.0
         crash.point("before-solution")
         try:
             self._journal.settle()
-            self._journal.save_solution(solution_of(state, record))
+            solution = solution_of(state, record)
+            self._solution_bytes = len(solution.data)
+            self._journal.save_solution(solution)
         except Exception as error:
             log.warning("model %s: no solution was written: %s", self._journal.lease.model, error)
             if must:

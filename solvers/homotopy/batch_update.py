@@ -70,7 +70,7 @@ def update(
     undone = undone or UndoneOnError(state, edit)
     with undone:
         n = state.n_slots + X.shape[0]
-        if n >= linear.LEAST and by_features.is_for(state, X, n):
+        if by_features.is_for(state, X, n):
             undone.keep()
             slots = state.insert(X, losses)
             state.total = edit.total

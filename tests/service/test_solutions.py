@@ -104,6 +104,14 @@ def test_what_was_taken_back_is_in_no_solution(store: FailingStore, seed: int) -
         live.journal.lease = store.acquire("m")
 
 
+def test_a_large_solution_is_stored_when_it_saves_enough(store: SqliteStore) -> None:
+    live = with_solution(store, SPEC, range(1))
+    live.checkpoints._solution_bytes = 2**40  # solving for a day is less work than writing so much
+    for seed in range(1, 3):
+        live.update(batch(seed), None).result()
+    again(store, live, 2)
+
+
 def named(update: Change, keys: list[Any]) -> Change:
     """Return an update under keys of one's choice, known or not."""
     assert update.add is not None

@@ -50,6 +50,19 @@ def from_features(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(by_features, "EACH", 2)
 
 
+def test_windows_are_updated_from_features_from_half_the_size_on(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(linear, "LEAST", 200)
+    updates = mock.Mock(wraps=by_features.update)
+    monkeypatch.setattr(by_features, "update", updates)
+    X, numbers = made(160)
+    for n, count in ((80, 0), (130, 1)):
+        model = IncrementalSVC(C=1.0, gamma=0.5, components=5).fit(X[:n], numbers[:n] > 0)
+        updates.reset_mock()
+        model.update(add=(X[n : n + 10], numbers[n : n + 10] > 0))
+        assert updates.call_count == count
+        assert model.certificate().relative_gap < 1e-8
+
+
 @pytest.mark.parametrize("name", ["rbf", "laplacian", "poly"])
 def test_products_are_the_projection_of_the_whole_kernel(name: str) -> None:
     X, _ = made(120)
