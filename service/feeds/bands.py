@@ -84,13 +84,6 @@ class Side:
         after[:kept], after[kept] = self.scores[self.scores.size - kept :], score
         self.scores = after
 
-    def unlearn(self, n: int) -> None:
-        """Drop the newest ``n`` scores, and take back what the level learnt of them, as if the band had not changed."""
-        newest, self.scores = self.scores[-n:], self.scores[:-n]
-        offset = self.offset()
-        missed = 0 if offset is None else np.count_nonzero(newest > offset)
-        self.level += RATE * (missed - len(newest) * self.miss)
-
     def take(self, scores: Floats) -> None:
         """Add scores, oldest first, without changing the level."""
         self.scores = np.concatenate([self.scores, scores])[-self._most :]
@@ -142,11 +135,6 @@ class ConformalBand:
         below, above = self.sides
         below.learn(low - actual, None if band.low is None else low - band.low)
         above.learn(actual - high, None if band.high is None else band.high - high)
-
-    def unlearn(self, n: int) -> None:
-        """Take back what the newest ``n`` readings taught."""
-        for side in self.sides:
-            side.unlearn(n)
 
     def seed(self, low: Floats, high: Floats) -> None:
         """Take residuals (n,) of both quantiles, as reading minus forecast, from the time before the first forecast."""

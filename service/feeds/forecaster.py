@@ -26,7 +26,7 @@ from livesvm.service.feeds.first_forecasts import naive_forecast
 from livesvm.service.feeds.forecasts import Forecast, Pending, PendingForecasts, Served
 from livesvm.service.feeds.interval import Every, found_in
 from livesvm.service.feeds.knowledge import Knowledge
-from livesvm.service.feeds.plausible import SETTLED, Plausibility, Shift, Verdict, bounds_of
+from livesvm.service.feeds.plausible import Plausibility, Shift, Verdict, bounds_of
 from livesvm.service.feeds.represent import StepFeatures, reference, represented
 from livesvm.service.feeds.rows import Rows
 from livesvm.service.feeds.scores import ScoredForecast, StepScores
@@ -206,31 +206,6 @@ class Forecaster:
             self._announce("shifted", {"from": one.held, "to": one.value}, times.get(one.slot, readings[0]))
         return verdict.readings
 
-    def _notice_shift(self, reading: Reading, ordinal: int) -> None:
-        """Record a level shift within the range of the window, once the errors of the shortest step show it."""
-        assert self.rows is not None
-        band, first = self.bands[0], reading.slot - SETTLED + 1
-        if band is None or not self.latest or not self.spec.finds_outliers or self.spec.task == "direction":
-            return
-        (below, above), (low, high) = (side.scores for side in band.sides), (self.latest[0].low, self.latest[0].high)
-        if low is None or high is None or len(above) < SETTLED:
-            return
-        if 1.5 * abs(above[-SETTLED] - below[-SETTLED]) < high - low:
-            return  # as mostly: that error is within the band, even within one that the last errors have widened
-        is_gapless = ordinal >= SETTLED and self.rows.slot[(ordinal - SETTLED + 1) % self.rows.size] == first
-        if not is_gapless or self.plausibility.has_shifted(first - SETTLED, reading.slot):
-            return
-        errors = (above - below) / 2
-        after = self.plausibility.noticed(self._values(reading.slot), reading.slot, errors, self.season or 0)
-        if after is not self.plausibility:
-            self.plausibility, new = after, after.shifts[-1]
-            for blend in self.blends:
-                blend.shift(new.change)
-            for each in self.bands:
-                if each is not None:
-                    each.unlearn(SETTLED)
-            self._announce("shifted", {"from": reading.values[0] - new.change, "to": reading.values[0]}, reading)
-
     def judged_again(self, readings: list[Reading]) -> list[Reading]:
         """Empty the feed, and return ``readings`` with outliers marked as missing, as if they were all new."""
         self.rows, self.first = None, []
@@ -406,7 +381,6 @@ class Forecaster:
         for reading, ordinal in zip(batch, ordinals, strict=True):
             self._score(reading)
             if ordinal is not None:
-                self._notice_shift(reading, ordinal)
                 self.publish(reading, ordinal, found[ordinal])
         for scores, scored in zip(self.scores, self._due_scores, strict=True):
             if scored:
@@ -710,7 +684,6 @@ class Forecaster:
         early.plausibility, early._shifts = self.plausibility, list(shifts)
         try:
             early.take(plan)
-            self.plausibility = early.plausibility
         except SolverError:  # the window does not need them
             self.early = None
 

@@ -1,8 +1,7 @@
 """Outliers: a single reading far from all before it is treated as missing, two such readings in a row as a level shift.
 
 A level shift ends with a reading on the level before the shift, as after a few bad readings or a flood. Readings are
-compared with earlier readings as if those before a shift had the new level. A smaller shift, within the range of the
-window, is noticed by forecast errors once some readings have stayed on the new level.
+compared with earlier readings as if those before a shift had the new level.
 
 A reading is suspected to be an outlier if it lies further outside the range of the window than the range is wide. A
 reading is also suspected if its change from the reading before is more than three times the largest change in the
@@ -33,12 +32,9 @@ NEAR = 16  #: newest readings that are looked at first
 LEAST, ENOUGH = 8, 40  #: readings from which any is suspected, and from which the usual changes are known
 CHANGES = 3.0  #: times the largest change of the window, which are suspicious
 EXTREME = 100.0  #: ranges of the window that are suspicious where little is known
-LARGER = 1.5  #: times nearly all errors: the one with which a level shift begins within the range of the window
-STEADY, CLEAR = 2.0, 3.0  #: times the spread of the level before: more than that after a shift, less than its change
 LEAST_ABOVE = 200  #: readings, none of which is below 0, after which none is expected to be
 FEW = 10  #: pairs of values other than 0, with which other forecasts need at most half the errors of 0
 FEW_SHIFTS = 4  #: in a window; with more of them, the levels belong to the series
-SETTLED = 8  #: readings on a new level within the range of the window, after which it is a level shift
 USUAL, USUAL_EXTREME = 0.01, 0.1  #: shares of the readings from which nothing is suspected any more
 
 
@@ -55,7 +51,6 @@ class Shift(NamedTuple):
 
     slot: int
     change: float
-    reach: int = 1  #: how many readings before and after the slot it was computed from; 1: from two suspects
 
 
 class Bounds(NamedTuple):
@@ -188,9 +183,7 @@ class Plausibility:
         """Say whether a reading after ``values`` (n,) of one level is back on the level before the last shift."""
         if not self.shifts or (len(self.shifts) > 1 and self.shifts[-1].change == -self.shifts[-2].change):
             return False
-        (slot, change, reach), value = self.shifts[-1], reading.values[0]
-        if reach > 1:
-            return False
+        (slot, change), value = self.shifts[-1], reading.values[0]
         before = values[: max(0, len(values) - (reading.slot - slot))]
         if not len(before):
             return False
@@ -207,59 +200,25 @@ class Plausibility:
         if abs(value - first.value) < abs(first.value - first.held) / 2:
             self.shifts.append(Shift(first.slot, (first.value + value) / 2 - before))
 
-    def noticed(self, values: Floats, slot: int, errors: Floats, season: int) -> Plausibility:
-        """Return a copy with the level shift within the usual range that began ``SETTLED`` - 1 readings ago, or itself.
-
-        The error of its first reading is half as large again as nearly all before it, and its readings lie as far from
-        the level before, without spreading much more. Levels are of the values, or of their changes from a season
-        before, if these are usually smaller.
-
-        Parameters
-        ----------
-        values : of one level up to the reading at ``slot``
-        errors : (n,) of the forecasts up to this reading, which is one of ``SETTLED`` without a gap
-        season : its period in readings, or 0
-        """
-        known, first = errors[:-SETTLED], float(errors[-SETTLED]) if len(errors) >= ENOUGH + SETTLED else 0.0
-        if first == 0.0 or np.count_nonzero(np.abs(known) > abs(first) / LARGER) >= max(1.0, USUAL * len(known)):
-            return self
-        before = max(season, 3 * SETTLED)
-        back = season if _is_seasonal(values[:-SETTLED], season) else 0
-        if len(self.shifts) >= FEW_SHIFTS or len(values) < before + SETTLED + back:
-            return self
-        n = len(values) - before - SETTLED
-        level = values[n:] - (values[n - back : len(values) - back] if back else 0.0)
-        level -= np.median(level[:before])
-        moved, spread = level[before:], 1.5 * float(np.median(np.abs(level[:before])))
-        change = float(moved.mean())
-        is_one_level = moved.std() < STEADY * spread and CLEAR * spread < abs(change)
-        if not (is_one_level and 0.5 < change / first < 1.5):
-            return self
-        after = Plausibility(self.window, self.least, self.most)
-        after.suspects, after.open = self.suspects, self.open
-        after.shifts = [*self.shifts, Shift(slot - SETTLED + 1, change, before + back)]
-        return after
-
     def levelled(self, values: Floats, newest: int) -> Floats:
         """Return values (n,) up to slot ``newest``, with level shifts added to the values before each shift."""
         if not (self.shifts and (known := [one for one in self.shifts if one.slot <= newest])):
             return values
         out = values.copy()
-        for slot, change, _ in known:
+        for slot, change in known:
             out[: max(0, len(out) - 1 - newest + slot)] += change
         return out
 
     def lift(self, slots: NDArray[np.int64]) -> Floats:
         """Return how much higher the level is now than at each of some slots, (n,)."""
         found = np.zeros(len(slots))
-        for slot, change, _ in self.shifts:
+        for slot, change in self.shifts:
             found[slots < slot] += change
         return found
 
     def has_shifted(self, made: int, slot: int) -> bool:
-        """Say whether the level has shifted up to ``slot`` in a way that was not known at the earlier slot ``made``."""
-        known = [one.slot + (SETTLED - 1 if one.reach > 1 else 0) for one in self.shifts if one.slot <= slot]
-        return bool(known) and made < max(known)
+        """Say whether the level has shifted between the earlier slot ``made`` and ``slot``."""
+        return bool(self.shifts) and any(made < one.slot <= slot for one in self.shifts)
 
     def drop(self, slot: int) -> bool:
         """Remove the suspect at a slot with a corrected value; return whether there was one."""
@@ -271,8 +230,7 @@ class Plausibility:
     def forget(self, forgotten: Forgotten) -> None:
         """Remove suspects and level shifts that involve erased readings."""
         self.suspects = [one for one in self.suspects if not forgotten.concerns(one.slot - 1, one.slot + 1)]
-        concerned = [one for one in self.shifts if forgotten.concerns(one.slot - one.reach, one.slot + one.reach)]
-        known = {abs(one.change) for one in concerned}
+        known = {abs(one.change) for one in self.shifts if forgotten.concerns(one.slot - 1, one.slot + 1)}
         self.shifts = [one for one in self.shifts if abs(one.change) not in known]  # with those that reverse them
         self.open = self.open if self.open in self.suspects else None
 
@@ -282,7 +240,7 @@ class Plausibility:
             return {}
         suspects, shifts = np.array(self.suspects, np.float64), np.array(self.shifts, np.float64)
         return {
-            "suspects": suspects.reshape(-1, 3), "shifts": shifts.reshape(-1, 3), "is_open": self.open is not None,
+            "suspects": suspects.reshape(-1, 3), "shifts": shifts.reshape(-1, 2), "is_open": self.open is not None,
         }  # fmt: skip
 
     def restore(self, arrays: Mapping[str, Any]) -> None:
@@ -290,7 +248,7 @@ class Plausibility:
         if not arrays:
             return
         self.suspects = [SuspectReading(int(slot), value, held) for slot, value, held in arrays["suspects"].tolist()]
-        self.shifts = [Shift(int(slot), change, *map(int, reach)) for slot, change, *reach in arrays["shifts"].tolist()]
+        self.shifts = [Shift(int(slot), change) for slot, change in arrays["shifts"].tolist()]
         self.open = self.suspects[-1] if arrays["is_open"] else None
 
 
@@ -300,17 +258,11 @@ def _mean_before(values: Floats, back: int, season: int) -> float:
     The mean is computed from the values a season before, if those are usually nearer than the last value.
     """
     known = values[: len(values) - back]
-    if back < season and _is_seasonal(known, season):
-        return float(known[len(known) - season] + values[len(values) - season]) / 2
+    if back < season and 2 * season <= len(known):
+        off, changes = known[season:] - known[:-season], np.diff(known)
+        if np.median(np.abs(off)) < np.median(np.abs(changes)):
+            return float(known[len(known) - season] + values[len(values) - season]) / 2
     return float(known[-1])
-
-
-def _is_seasonal(values: Floats, season: int) -> bool:
-    """Say whether values (n,) are usually nearer to those a season before than to the last ones."""
-    if not 0 < 2 * season <= len(values):
-        return False
-    off, changes = values[season:] - values[:-season], np.diff(values)
-    return bool(np.median(np.abs(off)) < np.median(np.abs(changes)))
 
 
 def _is_mostly_still(values: Floats) -> bool:

@@ -113,30 +113,6 @@ def test_bands_are_back_soon_after_a_new_level(size: int) -> None:
     assert one.gap() < 1e-9
 
 
-@pytest.mark.parametrize("change", [2.4, -2.4])
-def test_a_level_shift_within_the_range_is_noticed(change: float) -> None:
-    y = 20.0 + 5.0 * np.sin(2.0 * np.pi * np.arange(370) / 24) + 0.3 * np.random.default_rng(0).normal(size=370)
-    settings: dict[str, Any] = {"window": 200, "season": 24, "represent": "seasonal-change", "steps": [1, 24]}
-    plain, _ = fed(y, **settings)
-    one, outcomes = fed(y + change * (np.arange(370) >= 300), **settings)
-    found = [(event.slot, event.kind) for outcome in outcomes for event in outcome.events]
-    assert [slot for slot, kind in found if kind == "shifted"] == [307]
-    assert one.plausibility.shifts[-1] == pytest.approx((300, change, 48), abs=0.3)
-    again = from_arrays(one.spec, to_arrays(one))
-    assert again.plausibility.shifts == one.plausibility.shifts
-    for now, before in zip(one.latest, plain.latest, strict=True):
-        assert None not in (now.low, now.high, before.low, before.high)
-        assert now.high - now.low <= 1.3 * (before.high - before.low)  # type: ignore[operator]
-        assert before.low < now.value - change < before.high  # type: ignore[operator]
-
-
-def test_levels_of_older_feeds_are_read() -> None:
-    known = {"suspects": np.empty((0, 3)), "shifts": np.array([[7.0, 2.5]]), "is_open": False}
-    one = Plausibility(100)
-    one.restore(known)
-    assert one.shifts == [(7, 2.5, 1)]
-
-
 @pytest.mark.parametrize(("bad", "at", "count"), [(1e9, 150, 2), (-999.0, 150, 5), (1e9, 60, 3), (-999.0, 60, 2)])
 def test_bad_readings_in_a_row_are_a_level_that_ends(bad: float, at: int, count: int) -> None:
     y = series(220)
