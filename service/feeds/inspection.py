@@ -35,8 +35,8 @@ from livesvm.service.files.raw_tables import Raw
 from livesvm.solvers.errors import InvalidInput
 from livesvm.solvers.runtime.cached import cached_property
 
-BLOCK = 10_000
-"""Rows that are read at once."""
+BLOCK, PORTION = 10_000, 250
+"""Rows of which times are read at once, and rows that are held meanwhile: the collector counts 700 new lists."""
 KEPT = 10_000
 """Rows at the beginning that are looked at one by one."""
 ENOUGH = 40
@@ -604,11 +604,15 @@ class _Reader:
         self.begin = 0 if self.of_examples else next((at for at, has in enumerate(has_time) if has), 0)
         self.unread = dict[int, str]()
         readers, found = [*map(file_times.Seconds, formats)], [list[Times]() for _ in formats]
-        while block := [*islice(stream, BLOCK)]:
+        cells, block = list[str](), [*islice(stream, PORTION)]
+        while block:
+            following = [*islice(stream, PORTION)]
             if readers and count < MOST_TIMES:
-                cells = self._stamps(block)
+                cells += self._stamps(block)
+            if cells and (len(cells) >= BLOCK or not following):
                 for reader, times_of in zip(readers, found, strict=True):
-                    times_of.append(self._read_by(reader, cells, count))
+                    times_of.append(self._read_by(reader, cells, count + len(block) - len(cells)))
+                cells = []
                 failed = [int(np.isnan(one[-1]).sum()) for one in found]
                 if 0 in failed and max(failed) > NOTES:
                     good = [at for at, count in enumerate(failed) if count <= NOTES]
@@ -617,9 +621,9 @@ class _Reader:
             self._check_widths(tail, count - len(tail))
             tail = block[-NOTES:]
             self._check_widths(block[:-NOTES], count)
-            if count >= KEPT:
+            if count >= KEPT and count % BLOCK == 0:
                 self.later += block[: min(EACH, len(block) - len(tail))]
-            count += len(block)
+            count, block = count + len(block), following
         ends = len(tail)
         begin = {self.kept[self.begin][at] for at in self.parts} if self.parts and count > ENOUGH else {""}
         while ends and (

@@ -14,9 +14,10 @@ from pathlib import Path
 from random import Random
 from typing import Any
 
+import numpy as np
 import pytest
 
-from livesvm.service.feeds import file_report, inspection
+from livesvm.service.feeds import file_report, file_times, inspection
 from livesvm.service.feeds.inspection import FileOptions, InspectedTable, examples, table
 from livesvm.service.files import dialect
 from livesvm.service.models.fields import MODEL_ID
@@ -1388,3 +1389,14 @@ def test_the_sheet_of_a_workbook_is_an_option(tmp_path: Path) -> None:
     assert table(path, FileOptions(member="Data")).count == 60
     with pytest.raises(ValueError, match=r"--member: the workbook has no sheet 'Other'; it has .*Data"):
         table(path, FileOptions(member="Other"))
+
+
+def test_iso_times_are_read_in_blocks_as_one_by_one() -> None:
+    reader = file_times.Seconds(file_times.TimeFormat("ISO 8601"))
+    for cells in (
+        ["2024-02-29T12:30:01", "1969-12-31 23:59:59.25", "2024-03-01"],
+        ["2024-02-29T12:30:01", "2024-02-30T12:30:01", ""],
+        ["2024-02-29T12+01", "2024-02-29T12:30Z", "2024-02-29T12:30:00-05:00", "20240229T123000"],
+    ):
+        one_by_one = [reader.of([cell, ""])[0] for cell in cells]
+        assert np.array_equal(reader.of(cells), one_by_one, equal_nan=True)
