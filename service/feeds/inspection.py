@@ -297,7 +297,8 @@ class _Reader:
         self.words = set() if of_examples else {one for one in often if not any(map(str.isdigit, one))}
         for at, cells in zip(self._of_kind("number"), counts, strict=True):
             odd = {one for one in cells if self._kind(dialect.unmarked(one)) not in _NUMBERS}
-            if not of_examples and sum(cells[one] for one in odd) < FEW_ODD * len(self.columns[at]):
+            has_units = dialect.have_units({one: cells[one] for one in cells if self._kind(one) != "missing"})
+            if not of_examples and (has_units or sum(cells[one] for one in odd) < FEW_ODD * len(self.columns[at])):
                 self.words |= odd
         numbers = [
             {plain for one in cells if self._kind(plain := dialect.unmarked(one)) == "number"} for cells in counts
@@ -362,10 +363,12 @@ class _Reader:
 
     def _kind_of(self, column: Sequence[str]) -> str:
         """Return the most frequent kind of a column's cells; in examples, numbers mixed with text count as text."""
-        kinds = {cell: self._kind(cell) for cell in column}
+        counts = Counter(column)
+        kinds = {cell: self._kind(cell) for cell in counts}
         kind = dialect.commonest(kinds[cell] for cell in column)
-        if kind in ("text", "time") and not self.of_examples and dialect.have_units(kinds):
-            return "number"
+        if kind in ("text", "time") and not self.of_examples:
+            there = {cell: counts[cell] for cell in counts if kinds[cell] != "missing"}
+            return "number" if dialect.have_units(there) else kind
         return "text" if self.of_examples and kind == "number" and not {*kinds.values()} <= _NUMBERS else kind
 
     def _far(self, marks: re.Pattern[str]) -> dict[int, set[str]]:
@@ -1204,6 +1207,12 @@ class _Reader:
         far = {one for cells in self.far.values() for one in cells}
         if far:
             said["far from all other numbers"] = f"{', '.join(sorted(far))}, taken as missing; --missing takes others"
+        said["mostly numbers, but taken as text; say --missing for the others"] = [
+            self.raw.names[at]
+            for at in self._of_kind("text")
+            if 2 * sum(self._kind(dialect.unmarked(cell)) == "number" for cell in self.columns[at])
+            > len(self.columns[at])
+        ]
         odd = {one.strip() for at in self._of_kind("number") for one in self.columns[at] if one.startswith("-9")}
         odd = {one for one in odd if _NINES.fullmatch(one)} - far
         odd |= {one for cells in self._far(_TWO_NINES).values() for one in cells} - {*self.given.missing}

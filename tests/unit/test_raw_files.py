@@ -1400,3 +1400,20 @@ def test_iso_times_are_read_in_blocks_as_one_by_one() -> None:
     ):
         one_by_one = [reader.of([cell, ""])[0] for cell in cells]
         assert np.array_equal(reader.of(cells), one_by_one, equal_nan=True)
+
+
+def test_words_in_place_of_numbers_with_units_are_missing(tmp_path: Path) -> None:
+    odd = {0: ("err°C", "errhPa"), 1: ("err°C", "errhPa"), 7: ("err°C", "fault")}
+    cells = [odd.get(at, (f"-{at},5°C", f"9{at % 9}5,7hPa")) for at in range(40)]
+    rows = [f"{day:%Y-%m-%d};{';'.join(row)};{row[0]} or so" for day, row in zip(DAYS, cells, strict=False)]
+    content = "\n".join(["Datum;Teplota;Tlak;Note", *rows])
+    found = read(tmp_path / "x.csv", content)
+    assert found.numbers == ["Teplota", "Tlak"]
+    assert (column(found, "Teplota")[:3], column(found, "Tlak")[7]) == (["", "", "-2.5"], "")
+    texts = "'err°C' 3 times, 'errhPa' 2 times, 'fault' 1 times"
+    assert found.said["texts among numbers"] == f"{texts}, which are taken as missing"
+    found = read(tmp_path / "x.csv", content, missing=["err°C"])
+    assert (found.said["missing"], column(found, "Teplota")[:3]) == ("'err°C' 3 times", ["", "", "-2.5"])
+    rows = [f"{when},{at}.5{'km' if at % 3 else 'mi'}" for at, (when, _) in enumerate(hours(60))]
+    found = read(tmp_path / "x.csv", "\n".join(["time,way", *rows]))
+    assert found.said["mostly numbers, but taken as text; say --missing for the others"] == ["way"]
