@@ -551,11 +551,13 @@ class _Reader:
         spoken = [at for at in found if dialect.kind_of(self.columns[at][0]) != "number" or names[at] in _TIMES]
         found = {at: found[at] for at in spoken or found}  # numbers are times where nothing else is
         clocks = [at for at, cells in enumerate(self.columns) if cells and _CLOCK.fullmatch(cells[0].strip())]
-        clocks = clocks or [
+        named = [
             at
             for at, one in enumerate(names)
             if re.sub(r"[ _<>()\[\]]|(utc|gmt)\)?$", "", one) in _CLOCKS or _PERIODS.fullmatch(one)
         ]
+        if not any(":" in self.columns[at][0] for at in clocks):  # 0.24 may be a number
+            clocks = [at for at in named if not clocks or _are_hours({*map(str.strip, self.columns[at])})] + clocks
         guessed = (
             [] if clocks else [at for at, cells in enumerate(self.columns) if _are_hours({*map(str.strip, cells)})]
         )

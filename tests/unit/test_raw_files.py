@@ -315,6 +315,17 @@ def test_hours_decide_which_part_of_a_date_is_the_day(tmp_path: Path) -> None:
     assert found.said["chosen by even steps"].startswith("%d.%m.%Y")
 
 
+def test_named_hours_decide_the_day_although_another_column_may_be_a_clock(tmp_path: Path) -> None:
+    times_of = [datetime(2011, 1, 1) + timedelta(hours=at) for at in range(24 * 40)]
+    rows = [f"{when:%d/%m/%y},{when.hour},0.{24 + at % 30},{at % 90}" for at, when in enumerate(times_of)]
+    found = read(tmp_path / "hour.csv", "\n".join(["dteday,hr,temp,cnt", *rows]))
+    assert (found.said["interval"], found.said["gaps"], column(found, "time")[-1]) == (
+        "1h",
+        None,
+        "2011-02-09T23:00:00",
+    )
+
+
 def test_periods_of_settlements_and_hours_in_columns_are_times(tmp_path: Path) -> None:
     halves = [FIRST + timedelta(minutes=30 * at) for at in range(200)]
     lines = [f"{when:%d-%b-%Y},{1 + 2 * when.hour + when.minute // 30},{at}" for at, when in enumerate(halves)]
