@@ -610,10 +610,16 @@ class _Reader:
         self.unread = dict[int, str]()
         readers, found = [*map(file_times.Seconds, formats)], [list[Times]() for _ in formats]
         cells, block = list[str](), [*islice(stream, PORTION)]
+        self.empty = [Counter[str]() for _ in self.raw.names]
+        marks = {one for column in self.columns for one in {*column} if self._is_missing(one)} | self.missing
+        marks |= {"NaN", *(form(one) for one in dialect.MISSING for form in (str, str.upper, str.title))}
         while block:
-            following = [*islice(stream, PORTION)]
+            following, whole = [*islice(stream, PORTION)], self._whole(block)
+            for missing, column in zip(self.empty, zip(*whole, strict=True), strict=True):
+                for mark in marks.intersection(column):
+                    missing[mark] += column.count(mark)
             if readers and count < MOST_TIMES:
-                cells += self._stamps(block)
+                cells += self._stamps(whole)
             if cells and (len(cells) >= BLOCK or not following):
                 for reader, times_of in zip(readers, found, strict=True):
                     times_of.append(self._read_by(reader, cells, count + len(block) - len(cells)))
@@ -623,19 +629,19 @@ class _Reader:
                     good = [at for at, count in enumerate(failed) if count <= NOTES]
                     formats, readers = [formats[at] for at in good], [readers[at] for at in good]
                     found = [found[at] for at in good]
-            self._check_widths(tail, count - len(tail))
-            tail = block[-NOTES:]
-            self._check_widths(block[:-NOTES], count)
+            begin, tail = count - len(tail), tail + block
+            self._check_widths(tail[:-NOTES], begin)
+            tail = tail[-NOTES:]
             if count >= KEPT and count % BLOCK == 0:
                 self.later += block[: min(EACH, len(block) - len(tail))]
             count, block = count + len(block), following
         ends = len(tail)
-        begin = {self.kept[self.begin][at] for at in self.parts} if self.parts and count > ENOUGH else {""}
+        first = {self.kept[self.begin][at] for at in self.parts} if self.parts and count > ENOUGH else {""}
         while ends and (
             not self._is_reading(row := tail[ends - 1], formats)
             or (
                 ends == len(tail)
-                and begin == {row[at] for at in self.parts}
+                and first == {row[at] for at in self.parts}
                 and self._is_total(tail[-2][self.parts[0]], row)
             )
         ):
@@ -649,16 +655,23 @@ class _Reader:
         self.said["rows at the beginning left out, as they have no time"] = self.begin or None
         self.said["lines at the end left out"] = [self.raw.separator.join(row) for row in left_out]
         if count > KEPT:
-            self.later += tail[:ends]
-        whole = [np.concatenate(one)[self.begin : self.end] if one else np.empty(0) for one in found]
-        wrong = [int(np.isnan(one).sum()) for one in whole]
-        self.read = [(formats[at], whole[at]) for at, count in enumerate(wrong) if count == min(wrong)]
+            self.later += tail[max(0, KEPT + len(tail) - count) : ends]
+        for row in self._whole([*self.kept[: self.begin], *left_out]):
+            for missing, cell in zip(self.empty, row, strict=True):
+                missing[cell] -= 1
+        seconds = [np.concatenate(one)[self.begin : self.end] if one else np.empty(0) for one in found]
+        wrong = [int(np.isnan(one).sum()) for one in seconds]
+        self.read = [(formats[at], seconds[at]) for at, count in enumerate(wrong) if count == min(wrong)]
         return [one for one, _ in self.read]
 
+    def _whole(self, rows: list[Line]) -> list[Line]:
+        """Return rows with empty cells in place of rows of another width than the table's."""
+        if {*map(len, rows)} <= {self.raw.width}:
+            return rows
+        return [row if len(row) == self.raw.width else [""] * self.raw.width for row in rows]
+
     def _stamps(self, rows: list[Line]) -> list[str]:
-        """Return the times of rows; a row of another width than the table's gets an empty text."""
-        if not {*map(len, rows)} <= {self.raw.width}:
-            rows = [row if len(row) == self.raw.width else [""] * self.raw.width for row in rows]
+        """Return the times of rows."""
         if len(self.parts) == 1:
             return [*map(itemgetter(self.parts[0]), rows)]
         return [*map(file_times.joined, map(itemgetter(*self.parts), rows))]
@@ -1186,9 +1199,9 @@ class _Reader:
             said["thousands mark"] = self.thousands and repr(self.thousands)
             if "," in self.thousands and self.raw.separator == "," and self.given.decimal is None:
                 said["thousands mark"] += "; --decimal , takes commas as decimal marks"
-        marks = Counter(
-            cell for at in self._of_kind("number") for cell in self.columns[at] if self._kind(cell) == "missing"
-        )
+        marks = Counter[str]()
+        for at in self._of_kind("number"):
+            marks += self.empty[at]
         said["missing"] = ", ".join(f"{mark!r} {count} times" for mark, count in marks.items()) or None
         texts = Counter(
             cell for at in self._of_kind("number") for cell in self.columns[at] if self._kind(cell) not in _NUMBERS
@@ -1199,6 +1212,7 @@ class _Reader:
         )
         texts = Counter({cell: count for cell, count in texts.items() if cell not in marked})
         marks_of = ", ".join(f"{mark!r} {count} times" for mark, count in texts.most_common(5))
+        marks_of += f" in a sample of {len(self.columns[0])} rows" if self.count > KEPT else ""
         is_refused = any(one.strip() not in self.words for one in texts)
         taken = "; say --missing" if is_refused else ", which are taken as missing"
         said["texts among numbers"] = marks_of + taken if texts else None

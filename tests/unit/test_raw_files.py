@@ -1428,3 +1428,14 @@ def test_words_in_place_of_numbers_with_units_are_missing(tmp_path: Path) -> Non
     rows = [f"{when},{at}.5{'km' if at % 3 else 'mi'}" for at, (when, _) in enumerate(hours(60))]
     found = read(tmp_path / "x.csv", "\n".join(["time,way", *rows]))
     assert found.said["mostly numbers, but taken as text; say --missing for the others"] == ["way"]
+
+
+def test_missing_values_are_counted_in_the_whole_file(tmp_path: Path) -> None:
+    rows = [f"2024-03-{1 + at // 1440:02d}T{at // 60 % 24:02d}:{at % 60:02d},{at % 50}.5" for at in range(21_998)]
+    for at in (5, 10_700, 15_000, 21_997):
+        rows[at] = rows[at].partition(",")[0] + (",NaN" if at > 11_000 else ",")
+    rows[20_000] = rows[20_000].partition(",")[0] + ",off"
+    found = read(tmp_path / "x.csv", "\n".join(["time,v", *rows, "sum,", *"abc"]))
+    assert found.said["lines at the end left out"] == ["sum,", *"abc"]
+    assert (found.count, found.said["missing"]) == (21_998, "'' 2 times, 'NaN' 2 times")
+    assert found.said["texts among numbers"] == ("'off' 1 times in a sample of 10056 rows, which are taken as missing")
