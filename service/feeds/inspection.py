@@ -909,6 +909,8 @@ class _Reader:
             names, partial(self._sent, kept), time, series, numbers, targets, likeliest, self.count, self.said
         )
         found.row_of = None if raw.is_spread else self._row_of
+        self._without_repeats()
+        found.count = self.count
         self._zone_of_autumn()
         found.zone, self.order = None if self.format is None or self.format.zoned else self.given.zone, self._order()
         found.times = [name for name in names if name == time or name in {raw.names[at] for at in self.formats}]
@@ -1123,6 +1125,34 @@ class _Reader:
             self.names = [*known]
         return names, seconds, has
 
+    def _without_repeats(self) -> None:
+        """Leave out rows that repeat others exactly, if times with different values come twice too, as in autumn.
+
+        Rows of the same hour stay: clocks may go back between two equal values.
+        """
+        if self.format is None or self.of_examples or self.series or len(self.seconds) < self.count:
+            return
+        _, which, counts = np.unique(self.seconds, return_inverse=True, return_counts=True)
+        again = np.flatnonzero(counts[which] > 1)
+        if not 0 < len(again) <= SORTED:
+            return
+        wanted, seen, repeats = {*again.tolist()}, set[tuple[str, ...]](), list[int]()
+        for at, row in enumerate(islice(self.raw.rows(), self.begin, self.end)):
+            if at in wanted:
+                if (one := tuple(row)) in seen:
+                    repeats.append(at)
+                seen.add(one)
+        values, left = np.unique(np.delete(self.seconds, repeats), return_counts=True)
+        hours = {when // 3600.0 for when in values[left > 1].tolist()}
+        gone = np.array([at for at in repeats if counts[which[at]] > 2 or self.seconds[at] // 3600.0 not in hours], int)
+        if not hours or not gone.size:
+            return
+        rows, left_out = self.raw.rows, {*(self.begin + gone).tolist()}
+        self.left_out = np.sort([*self.left_out, *map(self._row_in_file, left_out)])
+        self.raw = replace(self.raw, rows=lambda: (row for at, row in enumerate(rows()) if at not in left_out))
+        self.seconds, self.end, self.count = np.delete(self.seconds, gone), self.end - len(gone), self.count - len(gone)
+        self.said["rows left out, as they repeat others exactly"] = len(gone)
+
     def _zone_of_autumn(self) -> None:
         """Take a zone in which clocks go back where an hour comes twice; find out if times are the ends of hours."""
         if self.format is None or self.format.zoned or self.of_examples:
@@ -1175,7 +1205,10 @@ class _Reader:
 
     def _row_of(self, sent: int) -> int:
         """Return the number in the file of the row that is sent as row number ``sent``."""
-        row = self.begin + (sent if self.places is None else int(self.places[sent]))
+        return self._row_in_file(self.begin + (sent if self.places is None else int(self.places[sent])))
+
+    def _row_in_file(self, row: int) -> int:
+        """Return the number in the file of a row, from its number among the rows that are not left out."""
         return row + int(np.searchsorted(self.left_out - np.arange(len(self.left_out)), row, side="right"))
 
     def _seconds(self, cells: list[str], form: TimeFormat | None = None) -> list[float]:

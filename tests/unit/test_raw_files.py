@@ -1439,3 +1439,18 @@ def test_missing_values_are_counted_in_the_whole_file(tmp_path: Path) -> None:
     assert found.said["lines at the end left out"] == ["sum,", *"abc"]
     assert (found.count, found.said["missing"]) == (21_998, "'' 2 times, 'NaN' 2 times")
     assert found.said["texts among numbers"] == ("'off' 1 times in a sample of 10056 rows, which are taken as missing")
+
+
+def test_exact_repeats_do_not_hide_the_hour_that_comes_twice(tmp_path: Path) -> None:
+    local = [datetime(2022, 10, 29) + timedelta(minutes=30 * at) for at in range(300)]
+    local = [*local[:52], *local[50:]]  # 01:00 and 01:30 come twice
+    rows = [f"{when},{at * 7 % 97}" for at, when in enumerate(local)]
+    rows[52] = f"{local[52]},{50 * 7 % 97}"  # the same value in both hours
+    content = ["Timestamp,Value", *rows[:30], *rows[20:60], *rows[58:], *rows[:3]]
+    found = read(tmp_path / "x.csv", "\n".join(content))
+    assert (found.zone, found.count, found.said["gaps"]) == ("Europe/London", 302, None)
+    stamps = column(found, "Timestamp")
+    assert (stamps[50], stamps[52]) == ("2022-10-30T01:00:00+01:00", "2022-10-30T01:00:00+00:00")
+    assert [*map(int, column(found, "Value"))] == [int(row.partition(",")[2]) for row in rows]
+    assert found.row_of is not None
+    assert (found.row_of(0), found.row_of(301)) == (0, 313)
