@@ -50,6 +50,8 @@ EACH = 20
 DAY = 86_400.0
 SORTED, MOST_TIMES = 200_000, 2**24
 """Most rows that are put in order in memory, and most times that are looked at."""
+OFTEN = 3
+"""A mark such as -999 among its like comes more often than any other value by this factor."""
 FEW_ODD = 0.01
 """Share of the cells of a column of numbers below which those that are none are missing values."""
 IMPOSSIBLE, MANY_EMPTY = 0.1, 0.2
@@ -1262,11 +1264,12 @@ class _Reader:
             if 2 * sum(self._kind(dialect.unmarked(cell)) == "number" for cell in self.columns[at])
             > len(self.columns[at])
         ]
-        odd = {one.strip() for at in self._of_kind("number") for one in self.columns[at] if one.startswith("-9")}
-        odd = {one for one in odd if _NINES.fullmatch(one)} - far
-        odd |= {one for cells in self._far(_TWO_NINES).values() for one in cells} - {*self.given.missing}
-        for at in self._of_kind("number"):  # -1 in counts
-            cells = {one.strip() for one in self.columns[at]}
+        odd = {one for marks in (_NINES, _TWO_NINES) for cells in self._far(marks).values() for one in cells} - far
+        odd -= {*self.given.missing}
+        for at in self._of_kind("number"):  # -999 more often than all others, and -1 in counts
+            cells = Counter(map(str.strip, self.columns[at]))
+            (often, count), (_, second) = [*cells.most_common(2), ("", 0), ("", 0)][:2]
+            odd |= {often} if count > OFTEN * second and often.startswith("-9") and _NINES.fullmatch(often) else set()
             below = {one for one in cells if one.startswith("-") and self._kind(one) == "number"}
             odd |= below if len(cells) > 10 and below <= {"-1", "-1.0"} else set()
         said["perhaps missing"] = f"{', '.join(sorted(odd))}; say --missing" if odd else None

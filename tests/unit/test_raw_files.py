@@ -1454,3 +1454,13 @@ def test_exact_repeats_do_not_hide_the_hour_that_comes_twice(tmp_path: Path) -> 
     assert [*map(int, column(found, "Value"))] == [int(row.partition(",")[2]) for row in rows]
     assert found.row_of is not None
     assert (found.row_of(0), found.row_of(301)) == (0, 313)
+
+
+def test_plausible_numbers_are_not_called_missing(tmp_path: Path) -> None:
+    rows = [
+        f"{when},{at * 37 % 300 - 120},{(at * 37 % 300 - 120) / 100 - 9}" for at, (when, _) in enumerate(hours(300))
+    ]
+    content = "\n".join(["time,TG,price", *rows])
+    assert ",-99," in content
+    assert ",-9.99\n" in content
+    assert read(tmp_path / "x.csv", content).said["perhaps missing"] is None
