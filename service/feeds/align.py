@@ -13,7 +13,7 @@ from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime, timedelta, timezone
-from itertools import islice
+from itertools import groupby, islice
 from operator import itemgetter
 from typing import Any, Literal, NamedTuple, get_args
 
@@ -137,7 +137,8 @@ def steady(times: Times) -> Times:
     size = min(FIRST, max(PACE, len(times) // 10))
     gaps = np.diff(times)
     blocks = np.array_split(gaps, max(1, len(gaps) // size))
-    paces = np.array([np.median(block) for block in blocks])
+    equal = [[*same] for _, same in groupby(blocks, len)]
+    paces = np.concatenate([np.median(same, axis=1) for same in equal])
     lengths = paces * [*map(len, blocks)]
     is_near = abs(np.log(paces[:, None] / paces)) < math.log(CHANGED)
     like = is_near[np.argmax(is_near @ lengths)]

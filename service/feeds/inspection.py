@@ -35,8 +35,8 @@ from livesvm.service.files.raw_tables import Raw
 from livesvm.solvers.errors import InvalidInput
 from livesvm.solvers.runtime.cached import cached_property
 
-BLOCK = 10_000
-"""Rows that are read at once."""
+BLOCK, PORTION = 10_000, 250
+"""Rows of which times are read at once, and rows that are held meanwhile: the collector counts 700 new lists."""
 KEPT = 10_000
 """Rows at the beginning that are looked at one by one."""
 ENOUGH = 40
@@ -50,6 +50,8 @@ EACH = 20
 DAY = 86_400.0
 SORTED, MOST_TIMES = 200_000, 2**24
 """Most rows that are put in order in memory, and most times that are looked at."""
+OFTEN = 3
+"""A mark such as -999 among its like comes more often than any other value by this factor."""
 FEW_ODD = 0.01
 """Share of the cells of a column of numbers below which those that are none are missing values."""
 IMPOSSIBLE, MANY_EMPTY = 0.1, 0.2
@@ -297,7 +299,8 @@ class _Reader:
         self.words = set() if of_examples else {one for one in often if not any(map(str.isdigit, one))}
         for at, cells in zip(self._of_kind("number"), counts, strict=True):
             odd = {one for one in cells if self._kind(dialect.unmarked(one)) not in _NUMBERS}
-            if not of_examples and sum(cells[one] for one in odd) < FEW_ODD * len(self.columns[at]):
+            has_units = dialect.have_units({one: cells[one] for one in cells if self._kind(one) != "missing"})
+            if not of_examples and (has_units or sum(cells[one] for one in odd) < FEW_ODD * len(self.columns[at])):
                 self.words |= odd
         numbers = [
             {plain for one in cells if self._kind(plain := dialect.unmarked(one)) == "number"} for cells in counts
@@ -362,10 +365,12 @@ class _Reader:
 
     def _kind_of(self, column: Sequence[str]) -> str:
         """Return the most frequent kind of a column's cells; in examples, numbers mixed with text count as text."""
-        kinds = {cell: self._kind(cell) for cell in column}
+        counts = Counter(column)
+        kinds = {cell: self._kind(cell) for cell in counts}
         kind = dialect.commonest(kinds[cell] for cell in column)
-        if kind in ("text", "time") and not self.of_examples and dialect.have_units(kinds):
-            return "number"
+        if kind in ("text", "time") and not self.of_examples:
+            there = {cell: counts[cell] for cell in counts if kinds[cell] != "missing"}
+            return "number" if dialect.have_units(there) else kind
         return "text" if self.of_examples and kind == "number" and not {*kinds.values()} <= _NUMBERS else kind
 
     def _far(self, marks: re.Pattern[str]) -> dict[int, set[str]]:
@@ -548,11 +553,13 @@ class _Reader:
         spoken = [at for at in found if dialect.kind_of(self.columns[at][0]) != "number" or names[at] in _TIMES]
         found = {at: found[at] for at in spoken or found}  # numbers are times where nothing else is
         clocks = [at for at, cells in enumerate(self.columns) if cells and _CLOCK.fullmatch(cells[0].strip())]
-        clocks = clocks or [
+        named = [
             at
             for at, one in enumerate(names)
             if re.sub(r"[ _<>()\[\]]|(utc|gmt)\)?$", "", one) in _CLOCKS or _PERIODS.fullmatch(one)
         ]
+        if not any(":" in self.columns[at][0] for at in clocks):  # 0.24 may be a number
+            clocks = [at for at in named if not clocks or _are_hours({*map(str.strip, self.columns[at])})] + clocks
         guessed = (
             [] if clocks else [at for at, cells in enumerate(self.columns) if _are_hours({*map(str.strip, cells)})]
         )
@@ -604,29 +611,39 @@ class _Reader:
         self.begin = 0 if self.of_examples else next((at for at, has in enumerate(has_time) if has), 0)
         self.unread = dict[int, str]()
         readers, found = [*map(file_times.Seconds, formats)], [list[Times]() for _ in formats]
-        while block := [*islice(stream, BLOCK)]:
+        cells, block = list[str](), [*islice(stream, PORTION)]
+        self.empty = [Counter[str]() for _ in self.raw.names]
+        marks = {one for column in self.columns for one in {*column} if self._is_missing(one)} | self.missing
+        marks |= {"NaN", *(form(one) for one in dialect.MISSING for form in (str, str.upper, str.title))}
+        while block:
+            following, whole = [*islice(stream, PORTION)], self._whole(block)
+            for missing, column in zip(self.empty, zip(*whole, strict=True), strict=True):
+                for mark in marks.intersection(column):
+                    missing[mark] += column.count(mark)
             if readers and count < MOST_TIMES:
-                cells = self._stamps(block)
+                cells += self._stamps(whole)
+            if cells and (len(cells) >= BLOCK or not following):
                 for reader, times_of in zip(readers, found, strict=True):
-                    times_of.append(self._read_by(reader, cells, count))
+                    times_of.append(self._read_by(reader, cells, count + len(block) - len(cells)))
+                cells = []
                 failed = [int(np.isnan(one[-1]).sum()) for one in found]
                 if 0 in failed and max(failed) > NOTES:
                     good = [at for at, count in enumerate(failed) if count <= NOTES]
                     formats, readers = [formats[at] for at in good], [readers[at] for at in good]
                     found = [found[at] for at in good]
-            self._check_widths(tail, count - len(tail))
-            tail = block[-NOTES:]
-            self._check_widths(block[:-NOTES], count)
-            if count >= KEPT:
+            begin, tail = count - len(tail), tail + block
+            self._check_widths(tail[:-NOTES], begin)
+            tail = tail[-NOTES:]
+            if count >= KEPT and count % BLOCK == 0:
                 self.later += block[: min(EACH, len(block) - len(tail))]
-            count += len(block)
+            count, block = count + len(block), following
         ends = len(tail)
-        begin = {self.kept[self.begin][at] for at in self.parts} if self.parts and count > ENOUGH else {""}
+        first = {self.kept[self.begin][at] for at in self.parts} if self.parts and count > ENOUGH else {""}
         while ends and (
             not self._is_reading(row := tail[ends - 1], formats)
             or (
                 ends == len(tail)
-                and begin == {row[at] for at in self.parts}
+                and first == {row[at] for at in self.parts}
                 and self._is_total(tail[-2][self.parts[0]], row)
             )
         ):
@@ -640,16 +657,23 @@ class _Reader:
         self.said["rows at the beginning left out, as they have no time"] = self.begin or None
         self.said["lines at the end left out"] = [self.raw.separator.join(row) for row in left_out]
         if count > KEPT:
-            self.later += tail[:ends]
-        whole = [np.concatenate(one)[self.begin : self.end] if one else np.empty(0) for one in found]
-        wrong = [int(np.isnan(one).sum()) for one in whole]
-        self.read = [(formats[at], whole[at]) for at, count in enumerate(wrong) if count == min(wrong)]
+            self.later += tail[max(0, KEPT + len(tail) - count) : ends]
+        for row in self._whole([*self.kept[: self.begin], *left_out]):
+            for missing, cell in zip(self.empty, row, strict=True):
+                missing[cell] -= 1
+        seconds = [np.concatenate(one)[self.begin : self.end] if one else np.empty(0) for one in found]
+        wrong = [int(np.isnan(one).sum()) for one in seconds]
+        self.read = [(formats[at], seconds[at]) for at, count in enumerate(wrong) if count == min(wrong)]
         return [one for one, _ in self.read]
 
+    def _whole(self, rows: list[Line]) -> list[Line]:
+        """Return rows with empty cells in place of rows of another width than the table's."""
+        if {*map(len, rows)} <= {self.raw.width}:
+            return rows
+        return [row if len(row) == self.raw.width else [""] * self.raw.width for row in rows]
+
     def _stamps(self, rows: list[Line]) -> list[str]:
-        """Return the times of rows; a row of another width than the table's gets an empty text."""
-        if not {*map(len, rows)} <= {self.raw.width}:
-            rows = [row if len(row) == self.raw.width else [""] * self.raw.width for row in rows]
+        """Return the times of rows."""
         if len(self.parts) == 1:
             return [*map(itemgetter(self.parts[0]), rows)]
         return [*map(file_times.joined, map(itemgetter(*self.parts), rows))]
@@ -887,6 +911,8 @@ class _Reader:
             names, partial(self._sent, kept), time, series, numbers, targets, likeliest, self.count, self.said
         )
         found.row_of = None if raw.is_spread else self._row_of
+        self._without_repeats()
+        found.count = self.count
         self._zone_of_autumn()
         found.zone, self.order = None if self.format is None or self.format.zoned else self.given.zone, self._order()
         found.times = [name for name in names if name == time or name in {raw.names[at] for at in self.formats}]
@@ -1101,6 +1127,34 @@ class _Reader:
             self.names = [*known]
         return names, seconds, has
 
+    def _without_repeats(self) -> None:
+        """Leave out rows that repeat others exactly, if times with different values come twice too, as in autumn.
+
+        Rows of the same hour stay: clocks may go back between two equal values.
+        """
+        if self.format is None or self.of_examples or self.series or len(self.seconds) < self.count:
+            return
+        _, which, counts = np.unique(self.seconds, return_inverse=True, return_counts=True)
+        again = np.flatnonzero(counts[which] > 1)
+        if not 0 < len(again) <= SORTED:
+            return
+        wanted, seen, repeats = {*again.tolist()}, set[tuple[str, ...]](), list[int]()
+        for at, row in enumerate(islice(self.raw.rows(), self.begin, self.end)):
+            if at in wanted:
+                if (one := tuple(row)) in seen:
+                    repeats.append(at)
+                seen.add(one)
+        values, left = np.unique(np.delete(self.seconds, repeats), return_counts=True)
+        hours = {when // 3600.0 for when in values[left > 1].tolist()}
+        gone = np.array([at for at in repeats if counts[which[at]] > 2 or self.seconds[at] // 3600.0 not in hours], int)
+        if not hours or not gone.size:
+            return
+        rows, left_out = self.raw.rows, {*(self.begin + gone).tolist()}
+        self.left_out = np.sort([*self.left_out, *map(self._row_in_file, left_out)])
+        self.raw = replace(self.raw, rows=lambda: (row for at, row in enumerate(rows()) if at not in left_out))
+        self.seconds, self.end, self.count = np.delete(self.seconds, gone), self.end - len(gone), self.count - len(gone)
+        self.said["rows left out, as they repeat others exactly"] = len(gone)
+
     def _zone_of_autumn(self) -> None:
         """Take a zone in which clocks go back where an hour comes twice; find out if times are the ends of hours."""
         if self.format is None or self.format.zoned or self.of_examples:
@@ -1153,7 +1207,10 @@ class _Reader:
 
     def _row_of(self, sent: int) -> int:
         """Return the number in the file of the row that is sent as row number ``sent``."""
-        row = self.begin + (sent if self.places is None else int(self.places[sent]))
+        return self._row_in_file(self.begin + (sent if self.places is None else int(self.places[sent])))
+
+    def _row_in_file(self, row: int) -> int:
+        """Return the number in the file of a row, from its number among the rows that are not left out."""
         return row + int(np.searchsorted(self.left_out - np.arange(len(self.left_out)), row, side="right"))
 
     def _seconds(self, cells: list[str], form: TimeFormat | None = None) -> list[float]:
@@ -1177,9 +1234,9 @@ class _Reader:
             said["thousands mark"] = self.thousands and repr(self.thousands)
             if "," in self.thousands and self.raw.separator == "," and self.given.decimal is None:
                 said["thousands mark"] += "; --decimal , takes commas as decimal marks"
-        marks = Counter(
-            cell for at in self._of_kind("number") for cell in self.columns[at] if self._kind(cell) == "missing"
-        )
+        marks = Counter[str]()
+        for at in self._of_kind("number"):
+            marks += self.empty[at]
         said["missing"] = ", ".join(f"{mark!r} {count} times" for mark, count in marks.items()) or None
         texts = Counter(
             cell for at in self._of_kind("number") for cell in self.columns[at] if self._kind(cell) not in _NUMBERS
@@ -1190,6 +1247,7 @@ class _Reader:
         )
         texts = Counter({cell: count for cell, count in texts.items() if cell not in marked})
         marks_of = ", ".join(f"{mark!r} {count} times" for mark, count in texts.most_common(5))
+        marks_of += f" in a sample of {len(self.columns[0])} rows" if self.count > KEPT else ""
         is_refused = any(one.strip() not in self.words for one in texts)
         taken = "; say --missing" if is_refused else ", which are taken as missing"
         said["texts among numbers"] = marks_of + taken if texts else None
@@ -1200,11 +1258,18 @@ class _Reader:
         far = {one for cells in self.far.values() for one in cells}
         if far:
             said["far from all other numbers"] = f"{', '.join(sorted(far))}, taken as missing; --missing takes others"
-        odd = {one.strip() for at in self._of_kind("number") for one in self.columns[at] if one.startswith("-9")}
-        odd = {one for one in odd if _NINES.fullmatch(one)} - far
-        odd |= {one for cells in self._far(_TWO_NINES).values() for one in cells} - {*self.given.missing}
-        for at in self._of_kind("number"):  # -1 in counts
-            cells = {one.strip() for one in self.columns[at]}
+        said["mostly numbers, but taken as text; say --missing for the others"] = [
+            self.raw.names[at]
+            for at in self._of_kind("text")
+            if 2 * sum(self._kind(dialect.unmarked(cell)) == "number" for cell in self.columns[at])
+            > len(self.columns[at])
+        ]
+        odd = {one for marks in (_NINES, _TWO_NINES) for cells in self._far(marks).values() for one in cells} - far
+        odd -= {*self.given.missing}
+        for at in self._of_kind("number"):  # -999 more often than all others, and -1 in counts
+            cells = Counter(map(str.strip, self.columns[at]))
+            (often, count), (_, second) = [*cells.most_common(2), ("", 0), ("", 0)][:2]
+            odd |= {often} if count > OFTEN * second and often.startswith("-9") and _NINES.fullmatch(often) else set()
             below = {one for one in cells if one.startswith("-") and self._kind(one) == "number"}
             odd |= below if len(cells) > 10 and below <= {"-1", "-1.0"} else set()
         said["perhaps missing"] = f"{', '.join(sorted(odd))}; say --missing" if odd else None

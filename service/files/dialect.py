@@ -14,7 +14,7 @@ import re
 import zipfile
 import zlib
 from collections import Counter
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -285,11 +285,14 @@ def unmarked(cell: str) -> str:
     return cell if found is None or _NUMBER.fullmatch(text) else found["number"]
 
 
-def have_units(cells: Iterable[str]) -> bool:
-    """Return whether all cells that are not missing are numbers followed by one and the same unit."""
-    found = [_MARKED.fullmatch(cell.strip()) for cell in cells if not is_missing(cell)]
-    units = {None if one is None else one["mark"] for one in found}
-    return len(units) == 1 and _UNIT.fullmatch((units.pop() or "").strip()) is not None
+def have_units(counts: Mapping[str, int]) -> bool:
+    """Return whether most cells, none of them missing, are numbers with one unit, and all others have no digit."""
+    found = {cell: _MARKED.fullmatch(cell.strip()) for cell in counts}
+    units = {(one["mark"] or "").strip() for one in found.values() if one is not None}
+    others = [cell for cell, one in found.items() if one is None]
+    are_few = 2 * sum(counts[cell] for cell in others) < sum(counts.values())
+    is_unit = len(units) == 1 and _UNIT.fullmatch(units.pop()) is not None
+    return is_unit and are_few and not any(map(str.isdigit, "".join(others)))
 
 
 def _signed(cell: str) -> str:

@@ -14,9 +14,10 @@ from pathlib import Path
 from random import Random
 from typing import Any
 
+import numpy as np
 import pytest
 
-from livesvm.service.feeds import file_report, inspection
+from livesvm.service.feeds import file_report, file_times, inspection
 from livesvm.service.feeds.inspection import FileOptions, InspectedTable, examples, table
 from livesvm.service.files import dialect
 from livesvm.service.models.fields import MODEL_ID
@@ -312,6 +313,17 @@ def test_hours_decide_which_part_of_a_date_is_the_day(tmp_path: Path) -> None:
     found = read(tmp_path / "x.csv", "\n".join(["t;v", *lines]))
     assert (column(found, "t")[0], column(found, "t")[-1]) == (FIRST.isoformat(), "2024-01-03T11:00:00")
     assert found.said["chosen by even steps"].startswith("%d.%m.%Y")
+
+
+def test_named_hours_decide_the_day_although_another_column_may_be_a_clock(tmp_path: Path) -> None:
+    times_of = [datetime(2011, 1, 1) + timedelta(hours=at) for at in range(24 * 40)]
+    rows = [f"{when:%d/%m/%y},{when.hour},0.{24 + at % 30},{at % 90}" for at, when in enumerate(times_of)]
+    found = read(tmp_path / "hour.csv", "\n".join(["dteday,hr,temp,cnt", *rows]))
+    assert (found.said["interval"], found.said["gaps"], column(found, "time")[-1]) == (
+        "1h",
+        None,
+        "2011-02-09T23:00:00",
+    )
 
 
 def test_periods_of_settlements_and_hours_in_columns_are_times(tmp_path: Path) -> None:
@@ -1388,3 +1400,67 @@ def test_the_sheet_of_a_workbook_is_an_option(tmp_path: Path) -> None:
     assert table(path, FileOptions(member="Data")).count == 60
     with pytest.raises(ValueError, match=r"--member: the workbook has no sheet 'Other'; it has .*Data"):
         table(path, FileOptions(member="Other"))
+
+
+def test_iso_times_are_read_in_blocks_as_one_by_one() -> None:
+    reader = file_times.Seconds(file_times.TimeFormat("ISO 8601"))
+    for cells in (
+        ["2024-02-29T12:30:01", "1969-12-31 23:59:59.25", "2024-03-01"],
+        ["2024-02-29T12:30:01", "2024-02-30T12:30:01", ""],
+        ["2024-02-29T12+01", "2024-02-29T12:30Z", "2024-02-29T12:30:00-05:00", "20240229T123000"],
+    ):
+        one_by_one = [reader.of([cell, ""])[0] for cell in cells]
+        assert np.array_equal(reader.of(cells), one_by_one, equal_nan=True)
+
+
+def test_words_in_place_of_numbers_with_units_are_missing(tmp_path: Path) -> None:
+    odd = {0: ("err°C", "errhPa"), 1: ("err°C", "errhPa"), 7: ("err°C", "fault")}
+    cells = [odd.get(at, (f"-{at},5°C", f"9{at % 9}5,7hPa")) for at in range(40)]
+    rows = [f"{day:%Y-%m-%d};{';'.join(row)};{row[0]} or so" for day, row in zip(DAYS, cells, strict=False)]
+    content = "\n".join(["Datum;Teplota;Tlak;Note", *rows])
+    found = read(tmp_path / "x.csv", content)
+    assert found.numbers == ["Teplota", "Tlak"]
+    assert (column(found, "Teplota")[:3], column(found, "Tlak")[7]) == (["", "", "-2.5"], "")
+    texts = "'err°C' 3 times, 'errhPa' 2 times, 'fault' 1 times"
+    assert found.said["texts among numbers"] == f"{texts}, which are taken as missing"
+    found = read(tmp_path / "x.csv", content, missing=["err°C"])
+    assert (found.said["missing"], column(found, "Teplota")[:3]) == ("'err°C' 3 times", ["", "", "-2.5"])
+    rows = [f"{when},{at}.5{'km' if at % 3 else 'mi'}" for at, (when, _) in enumerate(hours(60))]
+    found = read(tmp_path / "x.csv", "\n".join(["time,way", *rows]))
+    assert found.said["mostly numbers, but taken as text; say --missing for the others"] == ["way"]
+
+
+def test_missing_values_are_counted_in_the_whole_file(tmp_path: Path) -> None:
+    rows = [f"2024-03-{1 + at // 1440:02d}T{at // 60 % 24:02d}:{at % 60:02d},{at % 50}.5" for at in range(21_998)]
+    for at in (5, 10_700, 15_000, 21_997):
+        rows[at] = rows[at].partition(",")[0] + (",NaN" if at > 11_000 else ",")
+    rows[20_000] = rows[20_000].partition(",")[0] + ",off"
+    found = read(tmp_path / "x.csv", "\n".join(["time,v", *rows, "sum,", *"abc"]))
+    assert found.said["lines at the end left out"] == ["sum,", *"abc"]
+    assert (found.count, found.said["missing"]) == (21_998, "'' 2 times, 'NaN' 2 times")
+    assert found.said["texts among numbers"] == ("'off' 1 times in a sample of 10056 rows, which are taken as missing")
+
+
+def test_exact_repeats_do_not_hide_the_hour_that_comes_twice(tmp_path: Path) -> None:
+    local = [datetime(2022, 10, 29) + timedelta(minutes=30 * at) for at in range(300)]
+    local = [*local[:52], *local[50:]]  # 01:00 and 01:30 come twice
+    rows = [f"{when},{at * 7 % 97}" for at, when in enumerate(local)]
+    rows[52] = f"{local[52]},{50 * 7 % 97}"  # the same value in both hours
+    content = ["Timestamp,Value", *rows[:30], *rows[20:60], *rows[58:], *rows[:3]]
+    found = read(tmp_path / "x.csv", "\n".join(content))
+    assert (found.zone, found.count, found.said["gaps"]) == ("Europe/London", 302, None)
+    stamps = column(found, "Timestamp")
+    assert (stamps[50], stamps[52]) == ("2022-10-30T01:00:00+01:00", "2022-10-30T01:00:00+00:00")
+    assert [*map(int, column(found, "Value"))] == [int(row.partition(",")[2]) for row in rows]
+    assert found.row_of is not None
+    assert (found.row_of(0), found.row_of(301)) == (0, 313)
+
+
+def test_plausible_numbers_are_not_called_missing(tmp_path: Path) -> None:
+    rows = [
+        f"{when},{at * 37 % 300 - 120},{(at * 37 % 300 - 120) / 100 - 9}" for at, (when, _) in enumerate(hours(300))
+    ]
+    content = "\n".join(["time,TG,price", *rows])
+    assert ",-99," in content
+    assert ",-9.99\n" in content
+    assert read(tmp_path / "x.csv", content).said["perhaps missing"] is None
