@@ -4,10 +4,10 @@ With ``f`` recomputed from ``beta``, every example contributes ``L(f) + L*(-beta
 their sum is the duality gap of the model.
 
 The relative gap is the gap in units of the objective, primal or dual, whichever is larger. An objective can be 0 at the
-optimum, as with constant targets; the relative gap would then be 1 after a single rounding. For this reason the unit of
-the gap has a lower limit, see ``unit_of_gap``. The lower limit of the unit is the gap caused by one rounding of the
-decision values, divided by ``ROUNDING_COUNTS``. The limit is at least ``NOTHING`` times the cost of the model that is 0
-everywhere, and at most that cost. So if the true gap is a given share of the zero model's cost, the reported gap is at
+optimum, as with constant targets; the relative gap would then be 1 after a single rounding. For this reason the unit is
+never below a limit, see ``unit_of_gap``. This limit is the gap that appears if every decision value is rounded once,
+divided by ``ROUNDING_COUNTS``. The limit is at least ``NOTHING`` times the cost of the model that is 0 everywhere, and
+at most that cost. So if the true gap is a given share of the zero model's cost, the reported gap is at
 least this share, whatever the coefficients are.
 """
 

@@ -85,7 +85,7 @@ class SparseRows:
         return SparseRows.from_arrays, (self.to_arrays(),)
 
     def __getitem__(self, chosen: Any) -> SparseRows:
-        """Return the rows of a slice, of an array of indices, or of one index, (1, d); the numbers are shared."""
+        """Return the rows at a slice, an array of indices, or one index, without copying their indices and values."""
         places = [chosen] if isinstance(chosen, int) else chosen
         return replace(self, start=self.start[places].copy(), stop=self.stop[places].copy(), free=0)
 

@@ -52,9 +52,9 @@ OF_SERIES = frozenset(("series", "wide", "align"))
 
 
 def reading(work: Callable[..., Any], without: Collection[str] = ()) -> Callable[..., Any]:
-    """Add the options that describe a file, except those named in ``without``, to the command ``work``.
+    """Return ``work`` as a command with the options that describe a file, except the options named in ``without``.
 
-    The function ``work`` receives these options in the mapping ``given``.
+    The command passes the values of these options to ``work`` as the mapping ``given``.
     """
     own = inspect.signature(work, eval_str=True, locals={"Client": Any}).parameters
     added = [one for one in OPTIONS.values() if one.name not in own and one.name not in without]
@@ -75,7 +75,7 @@ def reading(work: Callable[..., Any], without: Collection[str] = ()) -> Callable
 
 
 def of_examples(work: Callable[..., Any]) -> Callable[..., Any]:
-    """Add the options that describe a file of examples, which has no series, to a command; see :func:`reading`."""
+    """Return ``work`` as a command with options for a file of examples, which has no series; see :func:`reading`."""
     return reading(work, OF_SERIES)
 
 

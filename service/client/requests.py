@@ -596,8 +596,9 @@ class ModelCalls:
     ) -> Request[Document]:
         """Return for each of the rows X (m, d) the examples with the largest influence on the row's decision value.
 
-        The answer has ``rows``, each with its examples in ``because``. With targets y (m,), the answer instead has
-        ``values``: how much the mean loss of the rows would grow without each example, the most harmful examples first.
+        The answer has ``rows``, each with its examples in ``because``. With targets y (m,), the answer has
+        ``values`` instead: how much the mean loss over the rows would grow if the model were trained without the
+        example. The examples with the smallest values, which are the most harmful, come first.
         """
         body: Document = {**_features(X), "most": most} | ({} if y is None else {"y": _targets(y)})
         return post(f"/models/{id}/explain", body, is_repeatable=True, max_seconds=max_seconds)

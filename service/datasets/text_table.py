@@ -144,7 +144,7 @@ class Columns:
             raise InvalidInput("has no column of features beside that of the targets", field="body")
 
     def texts(self, begun: list[list[str]]) -> list[int]:
-        """Return which columns hold text, judged by the first row: keys, and targets that are words."""
+        """Return which columns to read as text: keys, targets if the first rows have words, features kept as cells."""
         are_words = any(row[self.target] and not csv_text.is_number(row[self.target]) for row in begun)
         roles = [at for at in (self.keys, self.target if are_words else None) if at is not None]
         return [*roles, *self.features] if self.are_kept else roles

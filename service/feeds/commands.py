@@ -127,7 +127,10 @@ class Observations(FeedCall):
         return feed.check(self.rows(), now=self.at)
 
     def apply(self, feed: Forecaster, plan: Plan | None) -> FeedOutcome:
-        """Apply the rows; without a ``plan``, check them first as rows of the log, which may have any time."""
+        """Apply the rows by ``plan``.
+
+        Rows without a plan come from the log. They are checked first, but their times may be far apart.
+        """
         plan = plan or feed.check(self.rows(), logged=True, is_first=self.is_first)
         return feed.take(plan, self.given, chooses=self.is_first)
 

@@ -94,7 +94,7 @@ class RowLayout:
 
     @cached_property
     def reach(self) -> int:
-        """How many of the newest readings the features of a row need."""
+        """The number of newest readings from which the features of a row are computed."""
         backs = (self.lags[-1], *self.seasons, *(back + 1 for back in self.phases), self.spread)
         return max(*backs, *(season + offset for season, offset in self.near), *(width for _, width in self.rolling), 1)
 

@@ -1,6 +1,6 @@
 """Times in files: find the format that reads a whole column, and convert the times to ISO 8601.
 
-Times that a feed reads without help are not converted: ISO 8601, dates in digits, seconds or smaller units since 1970.
+ISO 8601, dates in digits, and seconds or smaller units since 1970 are not converted, because feeds can read them.
 """
 
 from __future__ import annotations
@@ -148,7 +148,7 @@ class TimeFormat:
         return all(_is_read(self, cell) for cell in cells)
 
     def whole(self) -> TimeFormat:
-        """Return a format that also converts dates in digits to ISO 8601."""
+        """Return this format; if it is of dates in digits, which feeds read as they are, let it convert to ISO 8601."""
         return self if self.read is not None or not self.name.startswith("YYYY") else replace(self, read=_of_digits)
 
 
@@ -489,7 +489,7 @@ def _of_decimal_year(cell: str) -> str:
 
 
 def _of_floats(one: TimeFormat) -> TimeFormat:
-    """Return a format of digits that reads them as numbers with exponents."""
+    """Return a format of digits, changed so that it reads cells in which the digits are a number with an exponent."""
 
     def read(cell: str) -> str:
         """Return the time in a cell; raises ValueError."""
@@ -666,7 +666,8 @@ def localized(zone: str, in_order: bool = True, ends: timedelta = timedelta(0)) 
     """Return a function that adds the UTC offset of a zone to times without an offset.
 
     The returned function takes a time and the name of the time's series. When clocks go back, one hour comes twice. If
-    times are ``in_order``, a time that is not after the one before is the second; otherwise all are the first.
+    times are ``in_order``, a time in this hour that is not after the latest time before it is in the second of the two
+    hours. All other times in this hour are in the first one.
 
     Parameters
     ----------

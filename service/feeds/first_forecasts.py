@@ -28,13 +28,14 @@ class NaiveForecast(NamedTuple):
 
 
 def naive_forecast(values: Floats, step: int, season: int, coverage: float | None, zero: float = 0.0) -> NaiveForecast:
-    """Return the naive forecast ``step`` readings after ``values`` (n,): two numbers or more, NaN for missing ones.
+    """Return the naive forecast of the reading that comes ``step`` readings after the last of ``values`` (n,).
 
     Parameters
     ----------
-    values : of which the newest counts as the last one where it is NaN
-    season : its period, 0 where there is none
-    zero : the share of the errors of 0 that others have to stay below; 0: it is not forecast
+    values : the readings, oldest first, of which at least two are numbers; NaN: a missing reading
+    season : the length of the season in readings; 0: no season
+    zero : 0 is forecast unless the errors of the other forecast are below this share of the errors of 0; if ``zero``
+        is 0, 0 is never forecast
     """
     real = np.isfinite(values)
     last = float(values[real][-1])

@@ -126,7 +126,7 @@ def scores(feeds: Feeds, fleet: Fleet) -> Document:
 
 
 def check_served(feeds: Feeds, ids: Sequence[str]) -> list[FeedHandle]:
-    """Return the feeds with these ids, which are series; raises UnknownFeed or ModelUnavailable."""
+    """Return the feeds of series, by id; raises UnknownFeed, or ModelUnavailable if a feed cannot answer here."""
     found = [feeds.find(id_) for id_ in ids]
     for feed in found:
         if feed.state in ("failed", "held") and feed.glimpse is None and feed.shown is None:

@@ -51,7 +51,7 @@ def observe(
 
 
 def _refuse_too_many(found: Split, fleet: Fleet, feeds: Feeds, settings: Settings) -> None:
-    """Refuse the last new series of a call, if it has more new series than readings may create."""
+    """Refuse new series beyond the number that readings may create; these are the last new series of the call."""
     fresh = [id_ for id_ in found.tables if id_ not in feeds]
     if not fresh or fleet.spec.new != "create":
         return

@@ -37,7 +37,7 @@ class LogEntry(Protocol):
         """Return the entry as bytes for the log."""
 
     def apply(self, state: ModelState) -> Outcome:
-        """Apply the entry to the state before the entry; after SolverError the state is unchanged."""
+        """Apply the entry to ``state``, the state before the entry; after SolverError ``state`` is unchanged."""
 
     def apply_cold(self, state: ModelState) -> Outcome:
         """Apply the entry by a new solve without a path; after SolverError the state is unchanged."""
@@ -111,7 +111,10 @@ class Restoration(_Whole):
         return cls(document["restored"], document["state"], document["request"], document["at"])
 
     def apply(self, state: ModelState) -> Outcome:
-        """Replace the contents of ``state`` by the restored version's, as a new version; no key is generated twice."""
+        """Replace the contents of ``state`` by those of the restored version, as a new version.
+
+        Keys that were generated after the restored version are not generated again.
+        """
         began = time.perf_counter()
         found = ModelState.decode(state.spec, state.cache_mb, self.state)
         found.window.next_key = max(found.window.next_key, state.window.next_key)

@@ -169,8 +169,8 @@ class Collection(Generic[R]):
     def update_many(self, updates: Mapping[str, Change], request: str | None, asked: Solve) -> Updated:
         """Update many models, each independently of the others; ``request`` is the Idempotency-Key of the call.
 
-        ``asked`` has the time limit of the call. When the client disconnects, ``asked`` ends, and updates that have not
-        begun are dropped.
+        ``asked`` holds the time limit of the call, and ends when the client disconnects. Updates that have not begun by
+        then are cancelled.
         """
         waits: dict[str, Future[Reply]] = {}
         answers, errors, replayed = dict[str, bytes](), dict[str, Exception](), 0

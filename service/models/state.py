@@ -541,12 +541,13 @@ class ModelState:
         return replace(outcome, sizes=self.sizes, seconds=outcome.seconds + float(report.seconds))
 
     def _without(self, keys: list[Key], is_trained_on: bool) -> Outcome | None:
-        """Remove these examples, which makes a new version; return None if nothing changes.
+        """Remove examples from the model, as a new version; return None if nothing changes.
 
         If a class, the scale or gamma depends on the removed examples, the model learns the remaining examples from
-        nothing. For a model that only jobs train, a training that may have used the examples is removed; the model is
-        retrained on its window, or its retraining is ``owed``. After SolverError the model is unchanged. The drift test
-        and the record of predictions begin again, as their scores may include the removed examples.
+        nothing. If only jobs train the model, a solution that may have used the examples is removed. The model is then
+        trained again on its window, or ``owed`` says that a job has to train it. After SolverError the model is
+        unchanged. The drift test and the record of predictions begin again, as their scores may include the removed
+        examples.
 
         Parameters
         ----------

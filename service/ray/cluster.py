@@ -96,7 +96,7 @@ class Cluster:
         return asked
 
     def call(self, place: Place, message: bytes, *, by_line: bool) -> Future[bytes]:
-        """Send a question to an actor, through Ray or, if ``by_line`` and one is open, through a direct connection."""
+        """Send a message to an actor: if ``by_line``, through a direct connection if one is open; else through Ray."""
         found = self.lines.ask(place.name, message) if by_line else None
         return self.ask(place, "call", message) if found is None else found
 

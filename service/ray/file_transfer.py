@@ -1,4 +1,4 @@
-"""Read a dataset of another front end for shards, by a process on the node that has the dataset's files."""
+"""Send a dataset to shards on other nodes: a process on the node with the dataset's files reads the files."""
 
 from __future__ import annotations
 

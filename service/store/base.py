@@ -127,7 +127,7 @@ class SnapshotInfo:
 
 @dataclass(frozen=True)
 class Solution:
-    """The solver's solution for a model after the record ``sequence``; the examples themselves are in the records."""
+    """The solver's solution for a model after log record ``sequence``, without the examples, which are in the log."""
 
     sequence: int
     data: bytes

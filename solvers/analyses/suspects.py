@@ -287,7 +287,7 @@ class Neighbours(NamedTuple):
     better: Ints  #: (n,) classes
 
     def nearest(self, count: int) -> list[tuple[Key, ...]]:
-        """Return the keys of the nearest examples in the better class for the first ``count`` of the ranking."""
+        """Return, for each of the ``count`` worst labels, the keys of the nearest examples of the better class."""
         worst, kernel, X = self.order[:count], self.kernel, columns_of(self.XT)
         squares, found = kernel.diagonal(X), dict[int, tuple[Key, ...]]()
         for label in np.unique(self.better[worst]):

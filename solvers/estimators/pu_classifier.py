@@ -247,7 +247,7 @@ class PUClassifier(_TwoClassEstimator, WithThresholds):
 
 
 def _make_positive(kernel: Kernel, rows: Floats, limit: int) -> None:
-    """Raise an error if the kernel is not positive semi-definite on as many rows as ``limit`` bytes allow to check.
+    """Raise an error if the kernel is not positive semi-definite on a sample of ``rows`` that fits in ``limit`` bytes.
 
     If the kernel values were rounded, the diagonal of the kernel matrix is raised, see ``kernels.definiteness``.
 

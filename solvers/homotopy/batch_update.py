@@ -58,9 +58,9 @@ def update(
 ) -> tuple[Ints, Trace]:
     """Add examples ``X`` (m, d) with losses, and remove and change the examples that ``edit`` names, along one path.
 
-    Returns the slots of the new examples and the counts of the path. After any error the state is as it was before.
-    ``undone`` can undo the update later, and must have been made with ``edit``. ``allowance`` bounds the
-    work of the path, as a multiple of the work of solving from nothing.
+    Returns the slots of the new examples, and a trace with counts of the path's events and work. After any error the
+    state is as it was before. ``undone`` can undo the update later, and must have been made with ``edit``.
+    ``allowance`` bounds the work of the path, as a multiple of the work of solving from nothing.
 
     Raises
     ------
@@ -112,7 +112,7 @@ def is_another_window(state: PathState, edit: Edit, come: int) -> bool:
 
 
 def losses_after(state: PathState, edit: Edit, stay: Ints, come: Losses) -> Losses:
-    """Return the losses after an edit: first those of the slots ``stay``, then those of the new examples, ``come``."""
+    """Return the losses after an edit: those of the slots ``stay``, followed by the new examples' losses ``come``."""
     losses, place = state.losses(stay), np.full(state.n_slots, -1)
     place[stay] = np.arange(stay.size)
     for mine, new in zip(losses, edit.losses, strict=True):

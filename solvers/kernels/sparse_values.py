@@ -18,7 +18,7 @@ STEP = 4  #: products that a step through two rows takes as long as
 
 
 def products(A: Features, X: SparseRows, n: int) -> int:
-    """Return the average work for one value of a row of ``A`` with one of ``n`` rows of ``X``, in multiplications."""
+    """Return how much work a kernel value of a row of ``A`` and one of ``n`` rows of ``X`` is, in multiplications."""
     assert isinstance(A, SparseRows)
     return STEP * (A.nnz // max(1, len(A)) + X[:n].nnz // max(1, n))
 

@@ -81,8 +81,9 @@ class ProblemChange(NamedTuple):
 class PathProblem:
     """The path state of a problem of a window. A change is all or nothing, and can be taken back afterwards.
 
-    The only problem of a window holds the features themselves, in the window's slots. With several classes, the problem
-    of a pair holds its examples' numbers in ``shared`` features, and a slot for each number.
+    If a window has a single problem, the problem stores the features of the examples, in the window's slots. With
+    several classes, the problem of a pair stores the numbers of its examples in ``shared``, in place of their features,
+    and the slot of each number.
     """
 
     def __init__(self, of: Kernel | SharedFeatures, *, intercept: bool, cache_bytes: int) -> None:
@@ -305,7 +306,7 @@ class PathProblem:
     def _make_positive(self, kernel: Kernel, change: ProblemChange) -> bool:
         """Raise an error unless the kernel matrix is positive semi-definite, which takes up to O(n^3) to check.
 
-        Returns whether kernel values have changed, as rounded values may have to.
+        Returns whether kernel values have changed, because rounded values may need a correction to pass the check.
         """
         come, is_new = change.come, False
         if not len(come):
@@ -445,7 +446,10 @@ def update_each(
 
 
 def votes_of(pairs: dict[Two, PathProblem], values: Floats, n_classes: int) -> Ints:
-    """Return how many pairs each class wins, (m, n_classes), from the rows' kernel values with numbered examples."""
+    """Return how many pairs of classes vote for each class, for every row, (m, n_classes).
+
+    Column j of ``values`` has the kernel values of the rows with the window's example of number j.
+    """
     votes = np.zeros((len(values), n_classes), np.int64)
     for (first, second), pair in pairs.items():
         state = pair.state

@@ -92,7 +92,7 @@ class Parts:
 
 
 def _joined(groups: list[tuple[Ints, Floats, float]]) -> tuple[Ints, Losses]:
-    """Return the numbers and hinge losses of the examples of several groups; all labels of a group have one sign."""
+    """Return example numbers and hinge losses of groups, joined; a group has numbers, costs and one sign of labels."""
     numbers, costs, signs = zip(*groups, strict=True)
     sizes = [part.size for part in numbers]
     return np.concatenate(numbers), hinge(np.repeat(signs, sizes), np.concatenate(costs))

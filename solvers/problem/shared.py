@@ -77,7 +77,7 @@ class SharedFeatures(FeatureTable):
         return is_new
 
     def measure(self, numbers: Ints) -> None:
-        """Read k(x, x) of examples again, if the kernel stores values, as these may have changed."""
+        """If the kernel stores its values, read k(x, x) of examples again, because stored values may have changed."""
         if self.kernel.held is not None and numbers.size:
             self.diagonal[numbers] = self.kernel.diagonal(self.features(numbers))
 

@@ -207,9 +207,9 @@ def nearest_cutoff(w: Walk, p: Split, zero: LossCutoffs) -> float:
 def steps_of_theta(w: Walk, p: Split, notes: Notes, log: Log, pull: Pull, end: float) -> int:
     """Lower theta to ``end``, and record every linear segment of the path in the log.
 
-    Returns an ``Exit``. WITH_TIES means that an example is at a cutoff before the first leg, AT_ONCE that a leg has no
-    length, and TIED or LOST that a C-step stalls or has no end. NOTES_FULL, STUCK, ITERATION, and the requests of
-    ``track_path`` and ``take_sides`` are returned too. INEXACT and NEED_ROWS may also come from the C-step.
+    Returns an ``Exit``. WITH_TIES means that an example is at a cutoff before the first leg. AT_ONCE means that a leg
+    has no length. TIED means that a C-step stalls, and LOST that it has no end. NOTES_FULL, STUCK, ITERATION, and the
+    requests of ``track_path`` and ``take_sides`` are returned too. INEXACT and NEED_ROWS may also come from the C-step.
     """
     now = p.now[0]
     if notes.used[0].begun == 0:
@@ -289,9 +289,10 @@ def leave_for(w: Walk, p: Split, pull: Pull, end: float) -> None:
 
 @compiled
 def set_rate_of_outliers(w: Walk, p: Split, pull: Pull, end: float) -> bool:
-    """Update the rates of f for examples that became or ceased to be bound outliers; return False if a row is missing.
+    """Update the rates at which bound outliers change every f as theta moves; return False if a kernel row is missing.
 
-    If the row of a former bound outlier is missing, the rates are computed again from all bound outliers.
+    Only examples that have become or ceased to be bound outliers change the rates. If the kernel row of a former bound
+    outlier is missing, the rates are computed again from all bound outliers.
     """
     bound = w.motion.work
     for j in range(w.n):

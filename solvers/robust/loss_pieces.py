@@ -101,7 +101,7 @@ def place_cutoffs(p: Split, zero: LossCutoffs, depth: float) -> None:
 
 @compiled
 def outermost_level(p: Split, j: int) -> float:
-    """Return the coefficient that an outlier's convex loss demands beyond the cutoff; 0 for other examples."""
+    """Return the coefficient of an outlier under its convex loss, beyond its cutoff; return 0 for other examples."""
     if p.sides[j] == WITHIN:
         return 0.0
     last = p.base.levels.shape[1] - 1
@@ -171,7 +171,7 @@ def objective(w: Walk, p: Split) -> float:
 
 @compiled
 def choose_misplaced(p: Split) -> None:
-    """Choose for a switch the examples that are not on their true side.
+    """Choose the examples that switch sides next: those that do not count on their true side of the cutoffs.
 
     An example at a cutoff counts as misplaced on its present side, so that it tries the other side of the cutoff too.
     If other examples keep its f at the cutoff, the example is optimal on either side. An example at a cutoff is no

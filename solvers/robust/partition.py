@@ -44,10 +44,10 @@ REFRESH_EVENTS = 1000  #: f is computed afresh from beta at least this often
 
 @dataclass
 class Partition:
-    """A path state in which each example has the convex loss of its current side of the cutoffs.
+    """A path state in which each example has a convex loss, chosen by the side of its cutoffs that it counts on.
 
-    ``base`` holds the convex losses and ``slots`` the slots of ``m`` examples; all arrays are indexed by position in
-    the window.
+    ``base`` holds the convex losses of the m examples, and ``slots`` holds their slots. All arrays are indexed by
+    position in the window.
     """
 
     state: PathState
@@ -158,7 +158,7 @@ class Rounds:
         self.run(course(CROSSING))
 
     def part_at_cutoffs(self) -> None:
-        """Count an example at a cutoff as beyond it if f moves outwards as theta falls. At theta = 1 sides are equal.
+        """Count an example at a cutoff as beyond it if f moves outwards as theta falls from 1.
 
         ``look`` must have found an example at a cutoff. While all examples at a cutoff count on the same side, their
         effects may cancel, and they would stay at their cutoffs. The method finds the examples that leave their
@@ -182,7 +182,7 @@ class Rounds:
                 push -= levels[i] * rates[i]
 
     def freshen(self, *, always: bool = False) -> None:
-        """Recompute every f between steps, if this is due or with ``always``, and correct errors."""
+        """Recompute every f if this is due and no step is under way, or if ``always``; then correct errors."""
         due = self.p.now[0].stage == RoundStage.AT_REST and self.p.now[0].since_refresh > REFRESH_EVENTS
         if always or due:
             refresh(self.state)

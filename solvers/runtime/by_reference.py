@@ -1,9 +1,9 @@
 """Records of many arrays that compiled code receives as one pointer.
 
 Numba passes a named tuple by value: a tuple of forty arrays is some 280 numbers at each call. Passing so many numbers
-takes time at every event, and most of the time of compiling. A named tuple that is marked ``by_reference`` is written
-to memory once, when Python calls compiled code. Compiled code has a pointer to this memory, and reads fields with the
-same syntax as those of a named tuple.
+slows down every call, and takes most of the time that compilation needs. A named tuple that is marked ``by_reference``
+is written to memory once, when Python calls compiled code. Compiled code has a pointer to this memory, and reads fields
+with the same syntax as those of a named tuple.
 """
 
 from __future__ import annotations

@@ -345,7 +345,7 @@ def _place_of(kind: type) -> str:
 
 
 def _fields_of(argument: Any) -> Iterator[str]:
-    """Yield the fields of the records among argument types, and of the records in these."""
+    """Yield the class and fields of each record in an argument's type, and of each record inside such a record."""
     if isinstance(argument, types.NamedTuple | types.NamedUniTuple):
         yield f"{_place_of(argument.instance_class)}{argument.fields}"
     if isinstance(argument, Reference):

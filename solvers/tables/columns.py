@@ -42,8 +42,9 @@ class TableColumn(NamedTuple):
 class Codes(np.ndarray[Any, np.dtype[np.float64]]):
     """Rows of a table that have been turned into numbers, (m, p), and need no further conversion.
 
-    ``table`` has the words of the rows, and the columns by which they were read, or no columns if the model knows
-    these. Slices of the rows keep ``table``, which is None if the model also knows the words.
+    ``table`` has the words in the rows, and the columns by which the rows were read. The columns are left out if the
+    model knows them, and ``table`` is None if the model knows both columns and words. Slices of the rows keep
+    ``table``.
     """
 
     table: TableColumns | None = None

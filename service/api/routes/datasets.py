@@ -71,11 +71,12 @@ async def put(
 
     An `npz` file has the arrays `X` (n, d) and `y` (n,), and may have `weights` and `keys`. In place of `X`, an `npz`
     file may have the arrays `data`, `indices`, `indptr` and `shape` of a CSR array, as SciPy's `save_npz` writes them.
-    A dataset in svmlight format is stored as a sparse array. In tables, which are csv or parquet, the parameter
-    `target` names the column of targets; without this parameter, the targets are in the column `y`, or if there is
-    none, in the last column. A csv file may have any separator, encoding, decimal mark and lines before its header. The
-    service reads it in the same way as `POST /inspect`, and `understood` says how; the other parameters replace what
-    would be inferred. In a problem document, rows and columns are counted from 0, without the header.
+    A dataset in svmlight format is stored as a sparse array. In a table, which is csv or parquet, the parameter
+    `target` names the column of targets. Without this parameter, the targets are in the column `y`, or in the last
+    column if no column is named `y`. A csv file may have any separator, encoding, decimal mark and lines before its
+    header. The service infers these in the same way as `POST /inspect`, unless parameters give them; `understood` in
+    the answer says how the file was read. In a problem document, rows and columns are counted from 0, without the
+    header.
 
     With the parameter `columns`, a table may hold words, times and missing cells, and models of task `l2svc` that have
     `columns` can learn from the table. The parameter is a JSON list as in the `columns` of a model, or `auto`, with

@@ -63,10 +63,11 @@ async def update(
 ) -> Response:
     """Add, remove, correct and reweight examples of a model, and change C, along one path, completely or not at all.
 
-    The body is JSON or an npz file, which has the arrays that the update needs out of `X`, `y`, `keys`, `weights`,
-    `on_repeat`, `remove_keys`, `remove_oldest`, `relabel_keys`, `relabel_y`, `reweight_keys`, `reweight_weights`,
-    `decay` and `C`. For a model with columns, the body may also be a table of examples to add, as CSV, NDJSON, Parquet
-    or Arrow; the parameters `target`, `keys`, `weights` and `times` name the table's columns that are not features.
+    The body is JSON or an npz file. An npz file may have the arrays `X`, `y`, `keys`, `weights`, `on_repeat`,
+    `remove_keys`, `remove_oldest`, `relabel_keys`, `relabel_y`, `reweight_keys`, `reweight_weights`, `decay` and `C`;
+    arrays that the update does not need are left out. For a model with columns, the body may also be a table of
+    examples to add, as CSV, NDJSON, Parquet or Arrow; the parameters `target`, `keys`, `weights` and `times` name the
+    table's columns that are not features.
     """
     live = service.models().get(id)
     body = await read_body(request, TABLE_MEDIA)

@@ -1,4 +1,4 @@
-"""Calls that ask questions about a model; these are answered with a copy, and do not change the model."""
+"""Calls that answer questions about a model; they work on a copy, so the model itself does not change."""
 
 from __future__ import annotations
 
@@ -92,9 +92,10 @@ async def weigh(id: ModelId, request: Request, service: Parts, solve: Within) ->
 async def tell_why(id: ModelId, request: Request, service: Parts, solve: Within) -> Response:
     """List for each row the examples of the window with the largest influence on the row's decision value.
 
-    The influence of an example is the row's decision value less that of the model trained without this example. This
-    influence is computed exactly, by unlearning the example on a copy. With targets `y`, the answer instead lists how
-    much the mean loss of the rows would grow without each example, the most harmful examples first.
+    The influence of an example is the row's decision value minus the row's decision value by a model trained without
+    this example. The influence is computed exactly, by unlearning the example on a copy. If the request has targets
+    `y`, the answer has the value of each example instead: how much the mean loss over the rows would grow if the model
+    were trained without the example. The examples with the smallest values, which are the most harmful, come first.
     """
     body = await read_body(request)
     with service.questions.place():

@@ -2,9 +2,9 @@
 
 For each score the test computes a conformal p-value among earlier scores of the same kind, and bets capital that the
 p-value is small. If scores are exchangeable, the capital reaches c with probability 1/c at most, at any time [Ville
-1939; Vovk, Gammerman & Shafer 2022, chapter 8]. All capital starts in a bank, where it does not change. With each
-score, a share of ``1 / run`` of the bank's capital moves to the bettors. So the total capital is a mixture over all
-scores at which a change can begin [Shiryaev 1963].
+1939; Vovk, Gammerman & Shafer 2022, chapter 8]. At first a bank has all the capital, and makes no bets. With each
+score, the bank gives a share of ``1 / run`` of its capital to the bettors. ``run`` is the number of scores after which
+the test begins again. So the total capital is a mixture over all scores at which a change can begin [Shiryaev 1963].
 """
 
 from __future__ import annotations
@@ -67,7 +67,7 @@ class _Capital:
         self.risen, self.began = [0.0] * BETTORS, [0] * BETTORS
 
     def bet(self, factors: Sequence[float], number: int) -> None:
-        """Move a share of the bank to the bets, then multiply each bet by its factor for score ``number``."""
+        """Move 1 / ``run`` of the bank to the bets, and then multiply each bet by its factor for score ``number``."""
         share = self.bank / self.run / len(factors)
         self.bank -= self.bank / self.run
         bets, risen = self.bets, self.risen
@@ -101,7 +101,8 @@ class DriftTest:
     false_alarms : float, default 0.01
         Largest probability of a false alarm in a run, whatever the distribution of the scores.
     run : int, default 5000
-        Scores of a run. It holds 8 bytes for each, and for those of a fifth of the run before.
+        How many scores a run has; then the test begins again. The test stores 8 bytes for each score of the run, and
+        for the newest scores of the run before, which are a fifth as many.
 
     Raises
     ------

@@ -166,8 +166,8 @@ def leave_by_paths(
 ) -> tuple[Floats, int]:
     """Return f of each of ``indices`` by the model without the example, (m,), and the number of events of all paths.
 
-    Compiled code removes one group of examples after the other. If a group needs a kernel row that is not cached, or a
-    tie must be spread, ``decisions_without`` removes the group.
+    Compiled code removes one group of examples after the other. ``decisions_without`` removes a group if its path needs
+    a kernel row that is not cached, or stalls because several limits are tied.
 
     Parameters
     ----------

@@ -70,7 +70,7 @@ class Left(NamedTuple):
 
 @one_blas_thread()
 def leave_by_pivots(state: PathState, indices: Ints, look: Callable[[], object]) -> Left | None:
-    """Find the models that lack one example of ``indices`` each; return None if this method cannot be used.
+    """Find, for each example of ``indices``, the model without this example; return None if pivots cannot be used.
 
     The state must be optimal, and the sum of its betas must not depend on which examples are in the window. The state
     is not changed, and needs neither cached rows nor a factor. ``look`` is called now and then; an error that it raises

@@ -186,7 +186,7 @@ class ModelsWithout:
 
     @one_blas_thread()
     def decisions(self, X: Features, places: Ints | None = None) -> Floats:
-        """Return the decisions on ``X`` of the models without each example, or without each one at ``places``.
+        """Return the decisions on ``X`` of one model without each example, or without each of those at ``places``.
 
         Parameters
         ----------

@@ -184,7 +184,7 @@ class Tableau:
         return self._state.kernel.matrix(self._state.features(self.order[places]), self._XT, self.n_others)
 
     def _write(self, out: slice, made: Floats, pulls: Floats) -> None:
-        """Write columns of the tableau, given ``made`` (m, F + 1), their effects on the F free betas and on b.
+        """Write m columns of the tableau, of which ``made`` (m, F + 1) has the effects on the F free betas and on b.
 
         The written columns do not include the kernel values of bound examples yet. ``pulls`` (m, F + 1) is the change
         of f of the free examples per unit, which the effects must balance. Effects that do not balance are improved by

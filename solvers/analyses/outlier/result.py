@@ -119,7 +119,7 @@ class OutlierPath:
         return self.restored(arrays_at(self.arrays, leg.at(value), leg.sides, robust))
 
     def robustness(self, value: float) -> Robustness:
-        """Return the argument of ``update(robust=...)`` that takes a live model of the same window to ``at(value)``."""
+        """Return a value for ``update(robust=...)``, which turns a live model of the same window into ``at(value)``."""
         leg = self._leg(value)
         theta, s = (value, self.fixed) if self.parameter == "theta" else (self.fixed, value)
         return Robustness(theta, s, {self.keys[j]: int(leg.sides[j]) for j in np.flatnonzero(leg.sides)})

@@ -44,7 +44,7 @@ class PairBreakpoints(NamedTuple):
 
 
 class PairwiseRegularizationPath(Optima):
-    """The optimum of several classes for every C in [``minimum``, ``maximum``].
+    """The optimal models of a classifier of several classes, for every C in [``minimum``, ``maximum``].
 
     ``minimum`` and ``maximum`` are the requested ends, or values of C at which the path of a pair ended early: see
     ``report.ended``.

@@ -185,9 +185,10 @@ def _gammas(model: Any, given: Sequence[float] | None) -> list[float]:
 
 
 def _over(search: _Search, gammas: list[float], *, thin: bool) -> None:
-    """Try gammas from the middle of the grid outwards; if ``thin``, try every second one, then neighbours of the best.
+    """Try gammas from the middle of the grid outwards: all gammas, or if ``thin``, first only every second one.
 
-    If ``thin``, no gamma beyond one that was given up is tried.
+    If ``thin``, gammas further out than one that was given up are skipped. Then the neighbours of the best gamma are
+    tried, and if the best gamma is at an end of the grid, also gammas beyond this end.
     """
     middle = len(gammas) // 2
     order = sorted(range(len(gammas)), key=lambda i: (abs(i - middle), i))
