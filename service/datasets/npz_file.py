@@ -32,7 +32,7 @@ def read(path: Path, sink: Sink, asked: Document) -> None:
     with path.open("rb") as file, npz.opened(file, _KNOWN) as (archive, members):
 
         def member(name: str, kinds: str = "fiu", dimensions: int = 1) -> Array:
-            """Return a member, mapped from the disk; raises InvalidInput unless it has so many ``dimensions``."""
+            """Return a member, mapped from the disk; raises InvalidInput unless it has ``dimensions`` dimensions."""
             sink.check_room(members[name].file_size)
             found = npz.mapped(archive, members[name], name, kinds, path.parent)
             if found.ndim != dimensions:

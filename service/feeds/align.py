@@ -280,7 +280,7 @@ def _written(seconds: float, offset: float, zoned: bool) -> str:
 
 
 def _joined(slot: _Slot, method: Align, time: int, numbers: Collection[int]) -> Line:
-    """Return the row of an interval."""
+    """Return the row that the readings of an interval become by ``method``."""
     _, when, found = slot
     if method == "nearest":
         found = sorted(found, key=itemgetter(0), reverse=True)

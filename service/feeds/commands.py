@@ -214,8 +214,8 @@ class FeedUpdate(FeedCall):
 class Delivery(FeedCall):
     """A command with readings from a source, without those that were refused.
 
-    ``came`` has the positions of all entries. For a source with one total order, it has only the last position, and
-    ``in_flight`` is 0.
+    ``came`` has the positions of all entries. For a source with one total order, ``came`` has only the last position,
+    and ``in_flight`` is 0.
     """
 
     reading: Observations

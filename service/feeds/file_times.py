@@ -144,7 +144,7 @@ class TimeFormat:
     zoned: bool = False
 
     def reads(self, cells: Iterable[str]) -> bool:
-        """Return whether the format reads all cells; a format without ``read`` is of cells that feeds can read."""
+        """Return whether the format reads all cells; without ``read``, cells are read as feeds read them."""
         return all(_is_read(self, cell) for cell in cells)
 
     def whole(self) -> TimeFormat:
@@ -464,7 +464,7 @@ def _as_it_is(cells: list[str], is_named: bool) -> TimeFormat | None:
 
 
 def _serial(cells: list[str], name: str, is_named: bool, is_sure: bool) -> TimeFormat | None:
-    """Return the format of numbered days: modified Julian if the name has "mjd", else Excel's, if not far ahead."""
+    """Return the format of numbered days: modified Julian if the name has "mjd", else Excel's unless far ahead."""
     if not is_named or not all(map(_SERIAL.fullmatch, cells)):
         return None
     if "mjd" in name.lower():
@@ -529,7 +529,7 @@ def _of_period(cell: str, *, is_mmwr: bool) -> str:
 
 
 def _written(cells: list[str], is_named: bool) -> list[TimeFormat]:
-    """Return the strptime formats that read all cells, but only the first of those with one order and equal times."""
+    """Return the strptime formats that read all cells; of formats with one order and equal times, the first."""
     first, found = _begin(cells[0]), dict[tuple[str, ...], TimeFormat]()
     zone = _ZONE.fullmatch(first)
     shapes = {_shape(first), *([] if zone is None else [_shape(zone[1])])}

@@ -205,7 +205,7 @@ def examples(path: Path, given: FileOptions = NOTHING) -> InspectedTable:
 def _largest(
     path: Path, given: FileOptions, read: Callable[[Raw], InspectedTable], *, needs_times: bool = True
 ) -> InspectedTable:
-    """Return the table of a file, or the largest with times of several tables below each other; raises InvalidInput."""
+    """Return the table of a file; of several tables below each other, the largest with times; raises InvalidInput."""
     raw = None
     try:
         raw = replace(raw_tables.opened(path, given), name=path.name)
@@ -226,7 +226,7 @@ def _largest(
 def _one_of_several(
     path: Path, given: FileOptions, read: Callable[[Raw], InspectedTable], needs_times: bool
 ) -> InspectedTable | None:
-    """Return the largest of several tables that can be read, and has times if these are needed; else None."""
+    """Return the largest table that can be read, and if ``needs_times``, has times; None if there is none."""
     for raw in raw_tables.tables_in(path, given):
         with suppress(InvalidInput):
             found = read(replace(raw, name=path.name))
@@ -331,7 +331,7 @@ class _Reader:
         self.columns = [*zip(*good, strict=True)] if good else [()] * self.raw.width
 
     def _without_codes(self) -> None:
-        """Keep only the numbers in columns in which marks of quality follow them after a comma."""
+        """Keep only the number of each cell, in columns with cells of a number, a comma and a mark of quality."""
         cells = [{*column} - {""} for column in self.columns]
         if self.raw.separator != "," or not any(map(_SURELY_CODED.fullmatch, set().union(*cells))):
             return
@@ -720,7 +720,7 @@ class _Reader:
         return [form]
 
     def _is_total(self, before: str, row: Line) -> bool:
-        """Return whether a last row with the first row's time is a total, as times hardly ever repeat in the file."""
+        """Return whether a last row with the first row's time is a total, because times hardly ever repeat."""
         whole = [cells for cells in self.kept if len(cells) == self.raw.width]
         times_of = Counter(cells[self.parts[0]] for cells in whole)
         return before != row[self.parts[0]] and times_of[row[self.parts[0]]] < 3 and len(times_of) > 0.98 * len(whole)
@@ -1370,7 +1370,7 @@ class _Reader:
 
 
 def _by_instant(rows: Callable[[], Iterator[Line]], at: int, zone: str) -> Iterator[Line]:
-    """Yield rows with offsets in column ``at``, sorted in an hour that comes twice, as some files mix both times."""
+    """Yield rows with offsets in column ``at``; sort those in an hour that comes twice, because files may mix them."""
     place = times.zone_of(zone)
     for begin, hour in groupby(rows(), lambda row: row[at][:13]):
         last = datetime.fromisoformat(f"{begin}:59:59").replace(tzinfo=place)

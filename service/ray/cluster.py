@@ -1,8 +1,8 @@
 """A front end in the Ray cluster: finds actors by name, starts those that do not exist, and calls them.
 
 By default, Ray ends a process that does not reach the cluster's head for a minute. A front end survives the loss of the
-head: it still calls its actors, and joins again if the restarted head does not know it. A front end that is started
-before the cluster waits until it can join.
+head: it still calls its actors, and joins again if the restarted head does not know the front end. A front end that is
+started before the cluster waits until it can join.
 """
 
 from __future__ import annotations

@@ -174,7 +174,7 @@ class RemoteReplica:
     # What is asked where it lives.
 
     def ask(self, command: Command, solve: Solve | None = None, patience: float | None = None) -> Call:
-        """Send a command to the actor; a lost actor has ``patience`` seconds to return; the setting is the default."""
+        """Send a command to the actor; a lost actor has ``patience`` seconds to return, by default the setting's."""
         logged = current()
         seconds = None if solve is None else solve.rest()
         patience = self._settings.ray_seconds if patience is None else patience
@@ -204,7 +204,7 @@ class _Decided(Published):
     found: Any = None
 
     def checked(self, spec: ModelSpec, X: Rows | TableRows, limit: int) -> Rows:
-        """Return as many rows without columns, because the actor has checked the given rows already."""
+        """Return the same number of rows, but without columns, because the actor has checked the rows already."""
         return np.empty((len(X), 0))
 
     def decide(self, spec: ModelSpec, X: Rows) -> Any:

@@ -305,7 +305,7 @@ class Store(Protocol):
     def claim(self) -> str:
         """Become the active service, which answers clients, or return the name of another active service that is alive.
 
-        Returns an empty name if this service is active, as it always is in a store that no other service can use.
+        Returns an empty name if this service is active, which it always is if no other service can use the store.
         """
         return ""
 

@@ -143,9 +143,9 @@ def suspected_labels(
     of ``predict_proba``.
 
     A ranking that begins from an earlier one costs about as much as three updates. Such a ranking uses the present
-    decisions of all examples. Paths are followed only without examples that are new or had no influence before; for all
-    others, the ranking keeps what each adds to the decision on itself, see ``age``. An example with other features,
-    label or weight is new.
+    decisions of all examples. Paths are followed only to remove examples that are new or had no influence before. For
+    each other example, the ranking keeps what the example adds to the decision on itself, see ``age``. An example with
+    other features, label or weight is new.
 
     Parameters
     ----------

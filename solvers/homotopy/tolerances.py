@@ -95,7 +95,7 @@ def spread_ties(w: Walk, random: Floats, kink: float, level: float) -> bool:
 
 @compiled
 def is_due(since: int, events: int, heaviest: float, mass: float) -> bool:
-    """Say whether to recompute every f after ``events`` events of a walk, and ``since`` events since the last time.
+    """Say whether to recompute every f, ``since`` events after the last recomputation, in a walk of ``events`` events.
 
     Every f is recomputed after ``_REFRESH_EVENTS`` events, or at the end of a single walk with more than half as many.
     A walk that fills a large window takes longer than recomputing every f, but a short walk takes less time. Every f is

@@ -944,7 +944,7 @@ class LiveEstimator(Fitted):
         return found
 
     def _like(self, **parameters: Any) -> Self:
-        """Return an untrained model with the given parameters and this model's others; chosen values replace "auto"."""
+        """Return an untrained model with the given and this model's other parameters; chosen values replace "auto"."""
         out = type(self)(**{**self._decided(), **parameters})
         for name in ("columns_", "chosen_"):
             if name in vars(self) and name[:-1] not in parameters:

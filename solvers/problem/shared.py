@@ -59,7 +59,7 @@ class SharedFeatures(FeatureTable):
         return (self.diagonal,)
 
     def make_positive(self, window: Ints, leave: Ints, come: Ints, limit: int) -> bool:
-        """Make stored kernel values positive semi-definite, for a window without ``leave``; say if they changed.
+        """Correct stored kernel values to be positive semi-definite on a window without ``leave``; say if they changed.
 
         If the kernel stores no values, nothing is done: each problem checks its own examples.
 

@@ -130,7 +130,7 @@ def switch(w: Walk, p: Split) -> None:
 def set_bound_rate(w: Walk, p: Split) -> bool:
     """Compute the rate at which the moving betas, which belong to examples that have switched, change f.
 
-    Returns False if the kernel row of such an example is missing.
+    Returns False if the kernel row of an example that has switched is missing.
     """
     motion, first, last = w.motion, p.now[0].switched_before, p.now[0].switched
     for i in range(first, last):

@@ -1,11 +1,11 @@
 """Conditions of a robust local optimum [Suzumura et al., Theorems 4, 5], necessary and sufficient, from data alone.
 
 Every coefficient must be one that the robust loss allows at its example's f (19a-d, 26a-c), and no example may stand at
-a cutoff (19e, 26d). The second condition has an exception that the paper's proof overlooks. An example is *held* if its
-kernel row is a linear combination of the kernel rows of examples at kinks, for instance a row of zeros if there is no
-intercept. The f of a held example cannot move unless an example at a kink leaves it. The coefficients of the examples
-at kinks can compensate for a change of the held example's coefficient, so both of its sides may be optimal. Held
-examples occur with the linear kernel on features of few values; the D-step tries both sides of such an example.
+a cutoff (19e, 26d). The condition on cutoffs has an exception that the paper's proof overlooks. An example is *held* if
+its kernel row is a linear combination of the kernel rows of examples at kinks, for instance a row of zeros if there is
+no intercept. The f of a held example cannot move unless an example at a kink leaves it. The coefficients of the
+examples at kinks can compensate for a change of the held example's coefficient, so both of its sides may be optimal.
+Held examples occur with the linear kernel on features of few values; the D-step tries both sides of such an example.
 """
 
 from __future__ import annotations

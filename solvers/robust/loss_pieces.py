@@ -101,7 +101,7 @@ def place_cutoffs(p: Split, zero: LossCutoffs, depth: float) -> None:
 
 @compiled
 def outermost_level(p: Split, j: int) -> float:
-    """Return the coefficient of an outlier under its convex loss, beyond its cutoff; return 0 for other examples."""
+    """Return the outermost slope, sign changed, of an outlier's convex loss beyond the cutoff; 0 for other examples."""
     if p.sides[j] == WITHIN:
         return 0.0
     last = p.base.levels.shape[1] - 1

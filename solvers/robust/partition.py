@@ -1,7 +1,7 @@
 """Examples under robust losses, each on a side of its cutoffs, and the D-step that finds each example's true side.
 
-With every example's side fixed the problem is convex: its losses majorize the robust ones and touch them where an
-example is on its true side. The D-step [Suzumura et al., section 4.4] switches all examples at a cutoff to the other
+With every example's side fixed the problem is convex: the convex losses majorize the robust losses and touch them where
+an example is on its true side. The D-step [Suzumura et al., section 4.4] switches all examples at a cutoff to the other
 side at once and follows the path to the optimum of the new losses. At the start of a step the majorant equals the true
 objective, and at its end it is not below the true objective. So the true objective falls, strictly if any example
 moved. Examples that end on the wrong side switch next. There are finitely many partitions, so the D-step ends with

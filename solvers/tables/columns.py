@@ -137,7 +137,7 @@ class TableColumns:
         return self if words.keys() <= self.words.keys() else replace(self, words=self.words | words)
 
     def only_in(self, values: Floats) -> TableColumns:
-        """Return these columns with only the words among the cells ``values`` (n, p), and without other words."""
+        """Return these columns, with only those of their words that occur in the cells ``values`` (n, p)."""
         return replace(self, words=words_in(values[:, self._are_words].ravel().tolist(), self.words))
 
     def rows(self, values: Floats) -> list[dict[str, Any]]:

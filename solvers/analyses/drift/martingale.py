@@ -89,7 +89,7 @@ class _Capital:
 
 
 class DriftTest:
-    """Test whether scores grow, with at most one false alarm in ``1 / false_alarms`` runs.
+    """Test whether scores grow; in a run of ``run`` scores, a false alarm has at most the probability ``false_alarms``.
 
     If scores have no kinds, the one test of all scores gets the whole false alarm rate. If scores have kinds, the test
     of all scores gets half of the rate. The test of the i-th kind that appears gets 1 / (i (i + 1)) of the other half,

@@ -254,7 +254,7 @@ def _leave_portion(
 ) -> int:
     """Remove one group of examples after the other from the same optimum; return the number of events.
 
-    ``decisions`` receives f of each removed example, or stays NaN where ``solve`` needs its caller. ``R`` is the factor
+    ``decisions`` receives f of each removed example, or stays NaN if ``solve`` needs its caller. ``R`` is the factor
     at the optimum from which all paths start. ``models`` (k, n + 1) receives the models without one group each, unless
     it is (k, 0).
     """

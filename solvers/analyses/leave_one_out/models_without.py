@@ -301,9 +301,9 @@ def left_alone(view: View | OfPair, members: Ints, tell: Tell) -> Floats:
 def _leave_kind_by_kind(copy: View, parts: list[_Part], tell: Tell) -> int:
     """Remove each example of a private copy separately, for losses that depend on the examples in the window.
 
-    The losses depend only on the number of examples of each kind, such as a class. After any example of a kind is
-    removed, all others have the same losses. So one path for each kind leads to the losses after a removal, and each
-    example of the kind is removed from there.
+    The losses depend only on the number of examples of each kind, such as a class. So the losses of
+    the other examples are the same, whichever example of a kind is removed. One path for each kind leads to these
+    losses, and each example of the kind is removed from there.
     """
     n, kinds = copy.model.n_window_, copy.kinds
     names, counts = np.unique(kinds, return_counts=True)
@@ -348,7 +348,7 @@ def _after(tell: Tell, before: int, total: int) -> Tell:
 
 
 def _may_be_missed(view: View | OfPair, slots: Ints) -> Bools:
-    """Return a mask (m,) of the examples ``slots`` (m,) that may affect the model: removing others changes nothing."""
+    """Return a mask (m,) of the examples ``slots`` (m,) that may affect the model; removing any other is no change."""
     state, e = view.state, view.state.examples
     if view.total_of(1.0) or (state.intercept and state.n_free == 0):  # b depends on the others too
         return np.ones(slots.size, dtype=bool)

@@ -186,9 +186,9 @@ class Tableau:
     def _write(self, out: slice, made: Floats, pulls: Floats) -> None:
         """Write m columns of the tableau, of which ``made`` (m, F + 1) has the effects on the F free betas and on b.
 
-        The written columns do not include the kernel values of bound examples yet. ``pulls`` (m, F + 1) is the change
-        of f of the free examples per unit, which the effects must balance. Effects that do not balance are improved by
-        one step of iterative refinement.
+        The written columns do not include the kernel values of bound examples yet. For each
+        column, ``pulls`` (m, F + 1) has the change of f of the free examples that the effects must cancel. Effects that
+        do not cancel it are improved by one step of iterative refinement.
         """
         q, columns = self.n_others, self.columns
         signs = np.append(columns.signs, np.zeros((SKETCHES, 1)), axis=1).T

@@ -118,7 +118,7 @@ def _solve(rounds: Rounds, begun: Begun, parameter: Parameter, value: float) -> 
 
 
 def _turn_to(rounds: Rounds, begun: Begun, parameter: Parameter, value: float) -> None:
-    """Set theta or the cutoffs to ``value``, and mark the examples that get other losses by this."""
+    """Set theta or the cutoffs to ``value``, and mark the examples with losses that this changes."""
     p, now = rounds.p, rounds.p.now[0]
     if parameter == "theta":
         now.theta = value

@@ -41,7 +41,8 @@ def outlier_path(
 ) -> OutlierPath:
     """Follow the outlier path of a model's window from its convex optimum.
 
-    The parameters are those of the models' method ``outlier_path``; ``progress`` receives thousandths.
+    The parameters are those of the models' method ``outlier_path``; ``progress`` is called with the progress in
+    thousandths.
 
     Raises
     ------

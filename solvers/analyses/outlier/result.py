@@ -41,7 +41,7 @@ class BestRobust(NamedTuple):
 
 
 def arrays_at(arrays: Mapping[str, Any], found: RobustSolution, sides: Sides, robust: Robustness) -> dict[str, Any]:
-    """Return the ``arrays`` of a model (see ``to_arrays``) with ``found``, a solution for the same window, in them."""
+    """Return the ``arrays`` of a model (see ``to_arrays``) with ``found``, another solution of its window, in place."""
     place = {"beta": found.beta, "segments": found.segment, "intercept": found.b, "sides": sides}
     return {**arrays, **place, "robust": np.array([robust.theta, robust.s])}
 
