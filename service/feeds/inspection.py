@@ -96,7 +96,7 @@ _NINES = re.compile(r"[+-]?(?=(\D*9){3})9+([.,](9+|0*))?|-(99|[1-9]00+|3276[78])
 _TWO_NINES = re.compile(r"99([.,]0+)?")
 _CODED, _SURELY_CODED = re.compile(r"[+-]?\d{4,5},\w"), re.compile(r"[+-]0\d{3},\w")
 """Numbers of a fixed width with a mark of their quality, such as +0123,1, as in the ISD of weather stations."""
-_TARGET = re.compile(r"(?i)_?(value|y|target|state|load|demand)")
+_TARGET = re.compile(r"(?i)_?(value|y|target|state|load|demand|cnt)")
 _CALENDAR = re.compile(
     r"(?i)((iso|mmwr|epi)[ _]?)?(week|year)|day[ _]?of[ _]?week|week[ _]?day|wo(chen)?tag|dow|month|day|hour|unix|epoch"
 )
