@@ -418,7 +418,7 @@ def new_keys(keys: Iterable[Key], m: int, window: Container[Key], leaving: Conta
 def repeats(
     keys: Sequence[Key], window: Container[Key], leaving: Container[Key] = (), left: Collection[Key] = ()
 ) -> list[int]:
-    """Return the rows with a key that an earlier row has, that the window has and keeps, or that is in ``left``."""
+    """Return the rows whose key is in an earlier row, in ``left``, or in the window and not leaving it."""
     if len(set(keys)) == len(keys) and not any(map(window.__contains__, keys)):
         return [row for row, key in enumerate(keys) if key in left] if left else []
     seen: set[Key] = set()

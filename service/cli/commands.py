@@ -28,7 +28,7 @@ def _everywhere(
     key: Annotated[str, typer.Option(envvar="LIVESVM_KEY", help="API key.", show_default=False)] = "",
     as_json: AsJson = False,
 ) -> None:
-    """Declare by the signature of this function the options that all commands of the service have."""
+    """Have the options of all commands of the service as parameters."""
 
 
 EVERYWHERE = inspect.signature(_everywhere, eval_str=True).parameters

@@ -296,7 +296,7 @@ def _observations(table: Document, request: str | None, at: float, document: Doc
 def _first_refused(
     feed: Forecaster, at: float, before: Sequence[Document], entries: Sequence[SourceEntry], why: str | None
 ) -> tuple[int, DeadLetter] | None:
-    """Return the number of the first entry that the feed cannot take after the rows ``before``, and the reason."""
+    """Return which entry is the first that the feed refuses, if it takes ``before`` first, and the reason."""
     for number, entry in enumerate(entries):
         if (fault := why or entry.fault) is not None:
             earlier = _first_refused(feed, at, before, entries[:number], None) if number else None

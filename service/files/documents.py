@@ -106,7 +106,7 @@ def _split_in(found: Any, depth: int = 4) -> Iterator[dict[str, Any]]:
 
 
 def _points_of(found: dict[str, Any]) -> Iterator[dict[str, Any]]:
-    """Yield the points of a series: pairs of time and value, lists of equal length, or objects; or the whole object."""
+    """Yield the points that an object has as pairs, as lists of equal length or as objects; without any, the object."""
     lists = {name: cells for name, cells in found.items() if isinstance(cells, list) and len(cells) > 1}
     rest = {name: cell for name, cell in found.items() if name not in lists}
     pairs = [cells for cells in lists.values() if all(isinstance(one, list) and len(one) == 2 for one in cells)]

@@ -25,7 +25,7 @@ def in_words(stored: str) -> str:
 
 
 def on_ray(outcome: ErasureOutcome) -> Places:
-    """Return the additional places of a service with models in actors of a Ray cluster."""
+    """Return what an erasure over Ray searched besides the places of a service without Ray."""
     jobs = "their jobs of it, and on such datasets, are removed when they see this receipt"
     away = [f"{', '.join(names)} of {front}" for front, names in outcome.open.items()]
     datasets = "not searched yet, and done when their front end is back: " + "; ".join(away)

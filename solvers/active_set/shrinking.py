@@ -95,15 +95,14 @@ def follow_path(w: Walk) -> int:
             direction_valid = False
             continue
         if outcome != Exit.ITERATION:
-            w.at[
-                0
-            ].direction_valid = direction_valid  # before the one that waits has changed sides, which is near enough
+            # As it was before the example that waits has changed sides, which is near enough.
+            w.at[0].direction_valid = direction_valid
             return outcome.value
 
 
 @compiled
 def wants_rows(w: Walk, members: Ints, n_seen: int) -> bool:
-    """Say whether the near members of an outer iteration lack kernel rows; False in a window that is not large."""
+    """Say whether a member near a kink lacks its kernel row in the first pass; False in a window that is not large."""
     wanted = False
     if w.n > LARGE and w.at[0].passes == 0:
         for i in range(n_seen):

@@ -260,7 +260,7 @@ def change_losses(w: Walk, s: Work, i: int) -> None:
 
 @compiled
 def place(e: Examples, slots: Ints) -> None:
-    """Put examples that are not free on the piece of their loss that contains their f."""
+    """Move each example that is not free to the piece of its loss on which its f lies."""
     for slot in slots:
         f, piece = e.f[slot], 0
         for k in range(e.n_kinks[slot]):

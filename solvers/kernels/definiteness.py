@@ -47,7 +47,7 @@ def check_positive(kernel: Kernel, X: Features, limit: int) -> bool:
 
 
 def most_rounding(precision: float, diagonal: Floats) -> float:
-    """Return how far below 0 rounding to ``precision`` may move eigenvalues of a matrix with this diagonal (m,)."""
+    """Return how much rounding to ``precision`` can lower an eigenvalue of a matrix with this diagonal (m,)."""
     return min(precision * float(diagonal.sum()), MOST * float(diagonal.max()))
 
 

@@ -171,7 +171,7 @@ def objective(w: Walk, p: Split) -> float:
 
 @compiled
 def choose_misplaced(p: Split) -> None:
-    """Choose the examples that switch sides next: those that do not count on their true side of the cutoffs.
+    """Choose the examples that switch sides next: those whose present side of a cutoff is not their true side.
 
     An example at a cutoff counts as misplaced on its present side, so that it tries the other side of the cutoff too.
     If other examples keep its f at the cutoff, the example is optimal on either side. An example at a cutoff is no

@@ -204,7 +204,7 @@ class ModelsWithout:
         return out
 
     def products(self, width: int) -> int:
-        """Return how many products the decisions on a row with ``width`` features take."""
+        """Return the number of multiplications for the decisions on one row with ``width`` features."""
         return len(self.keys) * width + sum(models.products for models in self._models)
 
     def _decide(self, kernel: Kernel, rows: Features, places: Ints | None) -> Floats:

@@ -1,11 +1,11 @@
 """Parts of a path without a free example: all examples are made bound, and b is set to the middle of its interval.
 
-On such a part any b of an interval is optimal. The compiled loop keeps the last b, and one example that is free at an
-end of its box; both depend on the history of the model. Here an example that is free at an end of its box counts as
-bound, so that breakpoints are at the beginning and the end of a part. Each end of the interval of b is the upper or
-lower envelope of straight lines. So the middle of the interval is piecewise linear, and segments are cut at its bends.
-An update that ends without a free example also sets b to the middle (``degeneracy.center``), so a model of the path
-equals a trained one.
+On such a part any b of an interval is optimal. The compiled loop leaves b where it was, and leaves one example free
+whose coefficient is at an end of its box; both depend on the history of the model. Here an example that is free at an
+end of its box counts as bound, so that breakpoints are at the beginning and the end of a part. Each end of the interval
+of b is the upper or lower envelope of straight lines. So the middle of the interval is piecewise linear, and segments
+are cut at its bends. An update that ends without a free example also sets b to the middle (``degeneracy.center``), so a
+model of the path equals a trained one.
 """
 
 from __future__ import annotations
