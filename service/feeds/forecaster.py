@@ -231,7 +231,7 @@ class Forecaster:
         out: list[list[Reading]] = [[]]
         total, size, most = self.readings, 0, self.spec.window // 2
         for reading in readings:
-            if size and len(out[-1]) >= most:
+            if size and len(out[-1]) >= most and total >= self.spec.window:
                 ended = next(at for at in range(len(out[-1]), 0, -1) if not out[-1][at - 1].held)
                 out[-1:] = out[-1][:ended], out[-1][ended:]
                 size = 0
