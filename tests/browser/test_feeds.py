@@ -291,7 +291,7 @@ def test_files_of_five_kinds_are_understood_corrected_and_forecast(
 
     rows = steps(90, 30, lambda t, at: f"{'ab'[at % 2]};{t:%d.%m.%Y %H}:00;{at % 5},5", "meter;when;kWh")
     drop("long.csv", rows.replace(b".03.2024", b".12.2023"))
-    expect(told).to_contain_text("2 or more, named by meter")
+    expect(told).to_contain_text("2, named by meter")
     picture(page, "data-long")
     assert forecast("fleets", "long")["series"] == 2
 
