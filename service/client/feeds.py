@@ -139,9 +139,9 @@ class FeedCalls:
         return once(f"/feeds/{id}/erase", body, idempotency_key)
 
     @Call
-    def feed_certificate(self, id: str) -> Request[Document]:
+    def feed_certificate(self, id: str, *, max_seconds: float | None = None) -> Request[Document]:
         """Prove that a feed's models are optimal: return the certificates of the models of all steps."""
-        return get(f"/feeds/{id}/certificate")
+        return get(f"/feeds/{id}/certificate", max_seconds=max_seconds)
 
     @Call
     def feed_plot(self, id: str, extension: Literal["svg", "png"] = "svg", limit: int = 300) -> Request[bytes]:

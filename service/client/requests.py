@@ -620,9 +620,14 @@ class ModelCalls:
         return get(f"/models/{id}/drift", false_alarms=false_alarms, newest=newest, max_seconds=max_seconds)
 
     @Call
-    def certificate(self, id: str) -> Request[Document]:
+    def certificate(self, id: str, *, max_seconds: float | None = None) -> Request[Document]:
         """Return the certificate of a model's newest version, which proves that the model is optimal."""
-        return get(f"/models/{id}/certificate")
+        return get(f"/models/{id}/certificate", max_seconds=max_seconds)
+
+    @Call
+    def recent_updates(self, id: str) -> Request[Documents]:
+        """Return what a model's newest updates did, and how long they took, newest first."""
+        return listed(f"/models/{id}/recent", "updates")
 
     @Call
     def checkpoint(self, id: str) -> Request[Document]:
@@ -653,9 +658,9 @@ class ModelCalls:
         return get(f"/models/{id}/versions")
 
     @Call
-    def restore(self, id: str, version: int) -> Request[Document]:
+    def restore(self, id: str, version: int, *, max_seconds: float | None = None) -> Request[Document]:
         """Restore an earlier version of a model, as a new version."""
-        return once(f"/models/{id}/restore", {"version": version})
+        return once(f"/models/{id}/restore", {"version": version}, max_seconds=max_seconds)
 
     @Call
     def assess(self, id: str, folds: int | None = None) -> Request[Document]:
@@ -726,9 +731,9 @@ class ModelCalls:
         return post(f"/models/{id}/tune", given(gammas=gammas, C=C, epsilon=epsilon, judge=judge, folds=folds))
 
     @Call
-    def apply(self, /, job: str, **choice: Any) -> Request[Document]:
+    def apply(self, /, job: str, *, max_seconds: float | None = None, **choice: Any) -> Request[Document]:
         """Apply a job's result to its model; ``choice``, such as ``C=2.0``, selects a part of some kinds of results."""
-        return once(f"/jobs/{job}/apply", {"choice": choice})
+        return once(f"/jobs/{job}/apply", {"choice": choice}, max_seconds=max_seconds)
 
     @Call
     def plot(self, job: str, extension: Literal["svg", "png"] = "svg") -> Request[bytes]:
@@ -739,6 +744,11 @@ class ModelCalls:
     def job(self, job: str) -> Request[Document]:
         """Return the present state of one job, with its result if it is done."""
         return get(f"/jobs/{job}")
+
+    @Call
+    def jobs(self) -> Request[Document]:
+        """List all jobs, oldest first, in ``jobs``, without results; ``unanswered`` names front ends that are away."""
+        return get("/jobs")
 
     @Call
     def cancel(self, job: str) -> Request[Document]:

@@ -32,7 +32,6 @@ SPELLED = {
 }
 """Parameters of the service that the client calls otherwise."""
 LEFT = {
-    **{name: {"max_seconds"} for name in ("apply", "certificate", "feed_certificate", "restore")},
     **{name: {"after", "limit"} for name in ("models", "feeds", "fleets", "series")},  # these ask for every page
     "fleet_forecast": {"after", "limit", "format"},
     "update": {"target"},
@@ -41,7 +40,7 @@ LEFT = {
     "create_series": {"series"},
 }
 """Parameters of the service that methods of the client do not have."""
-WITHOUT_A_METHOD = r"GET /(access|events|jobs|metrics|health/.*|(feeds|jobs|models)/{\w+}/(events|recent))|\w+ /v2.*"
+WITHOUT_A_METHOD = r"GET /(access|events|metrics|health/.*|(feeds|jobs|models)/{\w+}/events)|\w+ /v2.*"
 
 
 class Unsent(ClientCalls):

@@ -40,7 +40,7 @@ REPEATABLE = [
     *("announce", "forecast", "forecast_if", "history", "feed_certificate", "feed_plot", "feed_drift"),
     *("update_feed", "pause_feed", "resume_feed", "write_back_feed", "suspects", "fleets", "fleet", "series"),
     *("create_series", "observe_fleet", "announce_fleet", "fleet_forecast", "fleet_forecast_file", "erase_series"),
-    *("pause_fleet", "resume_fleet"),
+    *("pause_fleet", "resume_fleet", "jobs", "recent_updates"),
 ]
 """Calls that have one effect however often they are sent, so that it does not matter whether one was heard."""
 ONCE = [
@@ -131,6 +131,7 @@ class Handler(BaseHTTPRequestHandler):
         return json.dumps(
             {
                 "models": [],
+                "updates": [],
                 "datasets": [],
                 "feeds": [],
                 "fleets": [],
