@@ -268,7 +268,7 @@ def _learn_days(look: Lookback, values: Floats, at: int, slot: int, state: Float
 
 @compiled_in_order
 def _usual(look: Lookback, part: int, k: int, state: Floats) -> float:
-    """Return the usual difference of a weekday from ``k`` + 1 days before; of few differences, with that of all days."""
+    """Return the usual difference of a weekday from ``k`` + 1 days before; of few, with those of all weekdays."""
     own, every = state[part + DAYS + k], state.size - 2 * DAYS + k
     if state[every + DAYS] <= 0.0:
         return np.nan
