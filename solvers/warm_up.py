@@ -218,7 +218,7 @@ _RUN: Mapping[Family, Callable[[Array, Array], None]] = {
 
 def _blend() -> None:
     """Compile the functions of blends of forecasts: make a blend, learn from it, and replay it."""
-    look = blend.Lookback(np.array([0, 1]), np.array([0, 1, 2]), 1, np.empty(0), 1)
+    look = blend.Lookback(np.array([0, 1]), np.array([0, 1, 2]), 1, np.empty(0), 1, 1)
     values, at, state = np.arange(3.0), np.arange(1, 3), blend.new_state(look)
     blend.replay(look, values, at, at, values[1:], np.zeros(2), state)
     said, weights = blend.forecast(look, values, 2, 2, 0.0, state)

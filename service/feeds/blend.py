@@ -16,6 +16,8 @@ from livesvm.service.feeds.features import (
     RowLayout,
     calendar_cycles,
     calendar_seasons,
+    day_in,
+    local_times,
     natural_period,
     seasonal_back,
 )
@@ -23,6 +25,7 @@ from livesvm.service.feeds.interval import DAY, Every
 from livesvm.service.feeds.plausible import Bounds
 from livesvm.service.feeds.season import NATURAL_CYCLES
 from livesvm.service.feeds.spec import FeedSpec
+from livesvm.service.feeds.timeline import Timeline
 from livesvm.solvers.models import blend
 from livesvm.solvers.models.blend import Lookback
 
@@ -44,20 +47,21 @@ LEAST = 100  #: readings with all that experts look back on, from which those wi
 
 
 @lru_cache(maxsize=512)
-def lookback_of(seasons: tuple[int, ...], step: int, longest: int, cycles: tuple[float, ...]) -> Lookback:
-    """Return which past readings the experts use, at most ``longest`` readings back."""
+def lookback_of(seasons: tuple[int, ...], step: int, longest: int, cycles: tuple[float, ...], day: int = 0) -> Lookback:
+    """Return which past readings the experts use, at most ``longest`` readings back; ``day`` is one of the seasons."""
     experts: list[list[int]] = [[0]]
     others = [[lag] for lag in LAGS] + [list(range(width)) for width in WIDTHS]
     phases = [seasonal_back(season, step) for season in seasons]
     experts += [[back] for back in phases[:1]]
     for season, back in zip(seasons, phases, strict=True):
-        experts.append([back + k * season for k in range(SEASONS)])
+        mean = [back + k * season for k in range(SEASONS)]
+        (others if season == day != seasons[0] else experts).append(mean)
         others.append([k * season for k in range(SEASONS)])
     experts += [[back] for back in phases[1:2]]
-    others += [[max(0, back + off)] for back in phases[:1] for off in (-1, 1)]
+    others += [[max(0, back + off)] for back in phases[:2] for off in (-1, 1)]
     means = [[back for back in mean if back <= longest] or [0] for mean in experts + others]
     first = np.cumsum([0, *map(len, means)])
-    return Lookback(np.concatenate(means).astype(np.int64), first, len(experts), np.array(cycles), step)
+    return Lookback(np.concatenate(means).astype(np.int64), first, len(experts), np.array(cycles), step, day)
 
 
 def seasons_of(spec: FeedSpec, layout: RowLayout, every: Every) -> tuple[int, ...]:
@@ -94,23 +98,26 @@ class Blend:
 
     Parameters
     ----------
-    spec, layout, every : of the feed
+    spec, layout, timeline : of the feed
     step : how many readings ahead
     """
 
-    def __init__(self, spec: FeedSpec, layout: RowLayout, every: Every, step: int) -> None:
+    def __init__(self, spec: FeedSpec, layout: RowLayout, timeline: Timeline, step: int) -> None:
+        every = timeline.every
+        assert every is not None
         self.seasons = seasons_of(spec, layout, every)
-        self.look = lookback_of(self.seasons, step, max(spec.window, MOST_BACK), cycles_of(spec, layout, every))
+        day = day_in(every) if spec.calendar and spec.time is not None and day_in(every) in self.seasons else 0
+        self.look = lookback_of(self.seasons, step, max(spec.window, MOST_BACK), cycles_of(spec, layout, every), day)
+        first = (timeline.time or 0.0) - timeline.slot * every.seconds
+        self._begun = round(local_times(np.array([first]), timeline.zone)[0] % DAY / every.seconds) if day else 0
         self.state = blend.new_state(self.look)
         self.rare = 0.0, 0.0  # errors of the blend and of zero, discounted
         self.is_served = spec.has_blends
         seconds = every.approximate_seconds()
-        longer = [
-            DAILY if n * seconds < 2 * DAY else WEEK if n * seconds < 30 * DAY else YEARLY for n in self.seasons[1:]
-        ]
+        longer = [WEEK if n * seconds < 30 * DAY else YEARLY for n in self.seasons[1:] if n != day]
         self._back = seasonal_back(self.seasons[-1], step) if self.seasons else None
         self._places = [MODEL, LAST, *([SEASONAL, MEAN] if self.seasons else []), *longer]
-        self._places += [*([LONGER] if longer else []), LINEAR, LOG]
+        self._places += [*([LONGER] if self.seasons[1:] else []), *([DAILY] if day else []), LINEAR, LOG]
 
     def longest_season(self, values: Floats) -> float | None:
         """Return the newest value with the step's phase in the longest season; None if there are too few ``values``."""
@@ -132,7 +139,9 @@ class Blend:
         given = np.concatenate([np.full(len(at) - len(model), np.nan), model])
         here = at >= self._least_known(at)
         self.state, out, self.rare = blend.new_state(self.look), np.full(len(at), np.nan), (0.0, 0.0)
-        out[here] = blend.replay(self.look, values, at[here], slots[here], actual[here], given[here], self.state)
+        out[here] = blend.replay(
+            self.look, values, at[here], slots[here] + self._begun, actual[here], given[here], self.state
+        )
         for value, true in zip(out.tolist(), actual.tolist(), strict=True):
             self._compare(value, true)
         return out[len(at) - len(model) :]
@@ -157,7 +166,7 @@ class Blend:
 
         Absent experts are None, and all forecasts are clipped to ``bounds``.
         """
-        found, weights = blend.forecast(self.look, values, len(values) - 1, slot, model, self.state)
+        found, weights = blend.forecast(self.look, values, len(values) - 1, slot + self._begun, model, self.state)
         (low, high, _), said, shares, value = bounds, list(NO_EXPERTS), list(NO_EXPERTS), 0.0
         for place, one, weight in zip(self._places, found.tolist(), weights.tolist(), strict=True):
             if one == one:
@@ -175,7 +184,7 @@ class Blend:
             return
         self._compare(value, actual)
         found = np.array([said[place] for place in self._places], np.float64)
-        blend.learn(self.look, values, len(values) - 1, slot, actual, self.state)
+        blend.learn(self.look, values, len(values) - 1, slot + self._begun, actual, self.state)
         blend.weigh(self.look, found, value, actual, self.state)
 
     def shift(self, change: float) -> None:

@@ -274,7 +274,7 @@ class Forecaster:
             self.season = season if season is not None else self._found_season()
         layout = layout_of(self.spec, self.season, every)
         self.rows, self.early = Rows(layout, len(self.steps), self.spec.window, self.spec.batch), None
-        self.blends = [Blend(self.spec, layout, every, step) for step in self.steps]
+        self.blends = [Blend(self.spec, layout, self.timeline, step) for step in self.steps]
         self.history = History(history_size(self.spec, layout, every))
         first, self.first = self.first, []
         for reading in first if layout.known else []:  # what came with them was known ahead

@@ -104,7 +104,7 @@ def _restore_models(feed: Forecaster, arrays: Mapping[str, Any], of: Mapping[str
         kept = of[f"step.{i}"]
         feed.models.append(StepModel.from_arrays(spec, kept, StepFeatures(rows, i, kept["represent"])))
         feed.due[i] = arrays[f"due.{i}"].tolist()
-        feed.blends.append(Blend(spec, rows.layout, every, feed.steps[i]))
+        feed.blends.append(Blend(spec, rows.layout, feed.timeline, feed.steps[i]))
         known = of.get(f"blend.{i}")
         if known is not None and len(known["state"]) == len(feed.blends[i].state):
             feed.blends[i].restore(known)

@@ -5,7 +5,8 @@ their logarithms. The linear models minimize absolute errors by weighted least s
 exponential forgetting. The logarithm of the median is the median of the logarithms, so the model of logarithms needs no
 correction. The weights follow BOA for the absolute error: exponentiated gradients with second-order bounds
 [Wintenberger, Machine Learning 2017]. The error of a forecast h steps ahead is known h readings later. An expert is
-naive if it is a mean of a single value. An expert with larger recent errors than the best naive expert loses weight, by
+naive if it is a mean of a single value. The mean of similar days weighs past days by how little they differed from the
+same weekday so far. An expert with larger recent errors than the best naive expert loses weight, by
 a factor that is exponential in the excess. An expert that comes to be later has next to no weight before its first
 error is known. A mean without any known value is asleep: it has the weight 0, and learns
 nothing [Gaillard, Stoltz & van Erven, COLT 2014]. The size of the state does not grow with the number of readings.
@@ -44,6 +45,10 @@ BETTER, SQUARES, LARGEST, ERRORS, ERRED, ROWS = range(6)  #: rows of numbers of 
 UNIT, MIDDLE, SPREAD, ERROR, KIND, ZERO, SIZE, NUMBERS = range(8)  #: the same in the part of a linear expert
 AS_IS, LOG, ASINH = 0.0, 1.0, 2.0  #: kinds: what a linear expert makes of values
 GIVEN, LINEAR = 1, 2  #: experts that are no means
+DAYS, WEEKDAYS = 14, 7  #: days of which a mean counts those that resemble the day, and days that have their own record
+NEARNESS = 6.0  #: power of a past day's usual difference, inverted, that is its weight in that mean
+PRIOR_DAYS = 1.0  #: days of differences of all weekdays that count with those of one
+DAYS_KEPT = 0.999  #: discount of the differences, a reading of the same weekday
 
 
 @by_reference
@@ -55,22 +60,29 @@ class Lookback(NamedTuple):
     experts: int  #: how many means are experts
     cycles: Floats  #: (c,) cycles in readings, of which sine and cosine are seen
     step: int  #: how many readings ahead
+    day: int  #: readings a day; 0: there is no mean of similar days
 
 
 def expert_count(look: Lookback) -> int:
     """Return the number of experts: the given forecast, the means, and the linear experts."""
-    return GIVEN + look.experts + LINEAR
+    return GIVEN + look.experts + (1 if look.day else 0) + LINEAR
 
 
 def feature_count(look: Lookback) -> int:
     """Return the number of features of a linear expert: means, cycles, the level, and a constant."""
-    return look.first.size - 2 + 2 * look.cycles.size + 2
+    return mean_count(look) - 1 + 2 * look.cycles.size + 2
+
+
+def mean_count(look: Lookback) -> int:
+    """Return the number of means; the last two may be those of similar days, of the time forecast and of now."""
+    return look.first.size - 1 + (2 if look.day else 0)
 
 
 def new_state(look: Lookback) -> Floats:
     """Return the state of a new blend in one array, which :func:`learn` and :func:`weigh` modify."""
     d = feature_count(look)
-    state = np.zeros(HEAD + ROWS * expert_count(look) + LINEAR * _linear_size(d))
+    days = (WEEKDAYS + 1) * 2 * DAYS if look.day else 0
+    state = np.zeros(HEAD + ROWS * expert_count(look) + LINEAR * _linear_size(d) + days)
     state[[LO, HI]] = np.inf, -np.inf
     for i in range(LINEAR):
         part = linear_part(look, state, i)
@@ -146,8 +158,8 @@ def replay(
     """
     d, count = feature_count(look), expert_count(look)
     if at.size:
-        means = np.empty((at.size, look.first.size - 1))
-        _look_back()(look, values, at, means)
+        means = np.empty((at.size, mean_count(look)))
+        _look_back()(look, values, at, slots, state.copy(), means)
         state[LO], state[HI] = min(values.min(), actual.min()), max(values.max(), actual.max())
         for i in range(LINEAR):
             part = linear_part(look, state, i)
@@ -155,7 +167,7 @@ def replay(
             seen = _as_seen(means, *part[[KIND, ZERO, SIZE]])
             last, moved = seen[:, 0], _as_seen(actual, *part[[KIND, ZERO, SIZE]]) - seen[:, 0]
             part[MIDDLE], part[SPREAD], part[UNIT] = np.median(last), _spread(last), _spread(moved)
-            for k in range(1, look.first.size - 1):
+            for k in range(1, mean_count(look)):
                 off = (seen[:, k] - last)[np.isfinite(seen[:, k])]
                 part[NUMBERS + k - 1] = _spread(off) if off.size >= SCALED else part[UNIT]
     out = np.full(at.size, np.nan)
@@ -165,7 +177,7 @@ def replay(
 
 
 def _work(look: Lookback) -> tuple[Floats, Floats]:
-    return np.empty(look.first.size - 1), np.empty((2, feature_count(look)))
+    return np.empty(mean_count(look)), np.empty((2, feature_count(look)))
 
 
 def _kind_of(values: Floats, actual: Floats) -> tuple[float, float, float]:
@@ -207,7 +219,7 @@ def _weigh() -> Callable[..., None]:
 
 @cache
 def _look_back() -> Callable[..., None]:
-    return entry_point(_all_means, *_EXAMPLE[:2], _NUMBERS, _TABLE)
+    return entry_point(_all_means, *_EXAMPLE[:2], _NUMBERS, _NUMBERS, _EXAMPLE[1], _TABLE)
 
 
 @cache
@@ -219,19 +231,80 @@ def _replay() -> Callable[..., None]:
 
 
 _NUMBERS, _TABLE = np.zeros(1, np.int64), np.zeros((1, 1))
-_EXAMPLE: tuple[Any, Any] = (Lookback(_NUMBERS, _NUMBERS, 1, np.zeros(1), 1), np.zeros(1))
+_EXAMPLE: tuple[Any, Any] = (Lookback(_NUMBERS, _NUMBERS, 1, np.zeros(1), 1, 0), np.zeros(1))
 
 
 @compiled_in_order
-def _means(look: Lookback, values: Floats, at: int, means: Floats) -> None:
+def _means(look: Lookback, values: Floats, at: int, slot: int, state: Floats, means: Floats) -> None:
     """Write each mean over its known values to ``means``, and NaN for a mean without any."""
-    for k in range(means.size):
+    if look.day:
+        means[-2] = _similar(look, values, at, slot, look.step, state)
+        means[-1] = _similar(look, values, at, slot, 0, state)
+    for k in range(look.first.size - 1):
         total, n = 0.0, 0
         for j in range(look.first[k], look.first[k + 1]):
             if look.back[j] <= at:
                 total += values[at - look.back[j]]
                 n += 1
         means[k] = total / n if n else np.nan
+
+
+@compiled_in_order
+def _days(look: Lookback, slot: int, state: Floats) -> int:
+    """Return where the state has the record of a slot's weekday: summed differences from past days, then counts."""
+    return state.size - (1 + WEEKDAYS - slot // look.day % WEEKDAYS) * 2 * DAYS
+
+
+@compiled_in_order
+def _learn_days(look: Lookback, values: Floats, at: int, slot: int, state: Floats) -> None:
+    """Learn how much the value ``at`` differs from those of the same time on past days."""
+    if not look.day:
+        return
+    for part in (_days(look, slot, state), state.size - 2 * DAYS):
+        for k in range(min(DAYS, at // look.day)):
+            state[part + k] = DAYS_KEPT * state[part + k] + abs(values[at] - values[at - (k + 1) * look.day])
+            state[part + DAYS + k] = DAYS_KEPT * state[part + DAYS + k] + 1.0
+
+
+@compiled_in_order
+def _usual(look: Lookback, part: int, k: int, state: Floats) -> float:
+    """Return the usual difference of a weekday from ``k`` + 1 days before; of few, with those of all weekdays."""
+    own, every = state[part + DAYS + k], state.size - 2 * DAYS + k
+    if state[every + DAYS] <= 0.0:
+        return np.nan
+    rest = look.day * PRIOR_DAYS
+    return float((state[part + k] + rest * state[every] / state[every + DAYS]) / (own + rest))
+
+
+@compiled_in_order
+def _learn_days_before(look: Lookback, values: Floats, at: int, slot: int, state: Floats) -> None:
+    for i in range(at):
+        _learn_days(look, values, i, slot - at + i, state)
+
+
+@compiled_in_order
+def _similar(look: Lookback, values: Floats, at: int, slot: int, ahead: int, state: Floats) -> float:
+    """Return the mean of the same time on past days, or NaN; days that differ less from this weekday count more."""
+    part, least = _days(look, slot + ahead, state), np.inf
+    first = max(0, -(-ahead // look.day) - 1)
+    last = min(DAYS, (at + ahead) // look.day)
+    for k in range(first, last):
+        usual = _usual(look, part, k, state)
+        if usual < least:
+            least = usual
+    total, n = 0.0, 0.0
+    for k in range(first, last):
+        usual = _usual(look, part, k, state)
+        if usual >= 0.0:
+            weight = (least / usual) ** NEARNESS if usual > least else 1.0
+            total += weight * values[at + ahead - (k + 1) * look.day]
+            n += weight
+    return total / n if n > 0.0 else np.nan
+
+
+@compiled_in_order
+def _count(look: Lookback) -> int:
+    return int(GIVEN + look.experts + (1 if look.day else 0) + LINEAR)
 
 
 @compiled_in_order
@@ -294,11 +367,13 @@ def _forecast_now(
     look: Lookback, values: Floats, at: int, slot: int, given: float, state: Floats, found: Floats, means: Floats,
     work: Floats,
 ) -> None:  # fmt: skip
-    count, x = look.experts + GIVEN + LINEAR, work[0]
-    _means(look, values, at, means)
+    count, x = _count(look), work[0]
+    _means(look, values, at, slot, state, means)
     found[0, 0] = given
     for k in range(look.experts):
         found[0, GIVEN + k] = means[k]
+    if look.day:
+        found[0, GIVEN + look.experts] = means[-2]
     margin = BEYOND * (state[HI] - state[LO])
     for i in range(LINEAR):
         part = _part(count, x.size, i)
@@ -421,9 +496,10 @@ def _learn_now(
     x, y, d = work[0], work[1], work.shape[1]
     state[LO], state[HI] = min(state[LO], actual), max(state[HI], actual)
     state[LEARNT] += 1.0
-    _means(look, values, at, means)
+    _means(look, values, at, slot, state, means)
+    _learn_days(look, values, at, slot, state)
     for expert in range(LINEAR):
-        part = _part(look.experts + GIVEN + LINEAR, d, expert)
+        part = _part(_count(look), d, expert)
         theta = part + NUMBERS + d
         right, square = theta + d, theta + 2 * d
         last = _features(look, means, slot, state, part, x)
@@ -465,9 +541,11 @@ def _solve(state: Floats, square: int, right: int, theta: int, y: Floats, factor
 
 
 @compiled_in_order
-def _all_means(look: Lookback, values: Floats, at: Ints, out: Floats) -> None:
+def _all_means(look: Lookback, values: Floats, at: Ints, slots: Ints, state: Floats, out: Floats) -> None:
+    _learn_days_before(look, values, at[0], slots[0], state)
     for i in range(at.size):
-        _means(look, values, at[i], out[i])
+        _means(look, values, at[i], slots[i], state, out[i])
+        _learn_days(look, values, at[i], slots[i], state)
 
 
 @compiled_in_order
@@ -476,6 +554,8 @@ def _replay_all(
     said: Floats, found: Floats, means: Floats, work: Floats, factor: Floats,
 ) -> None:  # fmt: skip
     known = 0
+    if at.size:
+        _learn_days_before(look, values, at[0], slots[0], state)
     for i in range(at.size + 1):
         while known < min(i, at.size) and (i == at.size or slots[known] + look.step <= slots[i]):
             _learn_now(look, values, at[known], slots[known], actual[known], state, means, work, factor)

@@ -99,11 +99,12 @@ def test_the_linear_expert_learns_what_is_linear_and_outliers_move_it_little() -
         assert error < most * np.abs(0.9 * y[clean] - 0.5 * y[clean - 1] - y[clean + 1]).mean()
 
 
-def test_replaying_is_what_forecasting_reading_by_reading_does() -> None:
-    y, look = series(300), lookback_of((12,), 3, 200, ())
+@pytest.mark.parametrize(("look", "begin"), [((12,), 45), ((12, 84), 0)])
+def test_replaying_is_what_forecasting_reading_by_reading_does(look: Any, begin: int) -> None:
+    y, look = series(300), lookback_of(look, 3, 200, (), 12 if len(look) > 1 else 0)
     random = np.random.default_rng(1)
     model = np.roll(y, -3) + random.normal(size=y.size)
-    at = np.arange(look.back.max(), 297)
+    at = np.arange(begin, 297)
     state = blend.new_state(look)
     whole = blend.replay(look, y, at, at, y[at + 3], np.where(at < 150, np.nan, model[at]), state)
     assert np.isnan(whole[at < 150]).all()
@@ -125,6 +126,38 @@ def test_replaying_is_what_forecasting_reading_by_reading_does() -> None:
             made[now] = said, blend.blended(said, weights)
             assert made[now][1] == pytest.approx(whole[now - at[0]], rel=1e-12)
     np.testing.assert_allclose(other, state, rtol=1e-9, atol=1e-12)
+
+
+def test_days_count_by_how_little_they_differed_from_the_weekday() -> None:
+    """Fridays and Saturdays are days of rest; a day has six readings."""
+    random = np.random.default_rng(0)
+    levels = np.where(np.arange(1400) // 6 % 7 < 2, 0.0, 1.0)
+    y = levels * (1.0 + np.tile(random.normal(size=6), 234)[:1400]) + 0.1 * random.normal(size=1400)
+    look = lookback_of((6, 42), 8, 400, (), 6)
+    _, said, _ = walked(look, y, y, 700)
+    actual = y[708 : 708 + len(said)]
+    errors = np.abs(said - actual[:, None]).mean(axis=0)
+    seasonal, week, daily = errors[2], errors[5], errors[6]
+    assert daily < 0.85 * week < 0.85 * seasonal
+    at, k = 700 + len(said) - 1, np.arange(14)
+    then = at - 8 - np.arange(at - 8)[::-1]  # the readings whose differences are known, of a weekday and of all
+    known = np.array([[abs(y[i] - y[i - 6 * d]) if i >= 6 * d else np.nan for d in k + 1] for i in then])
+    mine = then // 6 % 7 == (at + 8) // 6 % 7
+    own, every = ((blend.DAYS_KEPT ** np.arange(n.sum())[::-1])[:, None] for n in (mine, mine | True))
+    usual = np.nansum(known * every, axis=0) / np.nansum(np.isfinite(known) * every, axis=0)
+    usual = (np.nansum(known[mine] * own, axis=0) + 6 * usual) / (np.sum(np.isfinite(known[mine]) * own, axis=0) + 6)
+    weights = np.where(k > 0, usual**-blend.NEARNESS, 0.0)  # a day ago is not known yet
+    assert said[-1, 6] == pytest.approx(weights @ y[at + 8 - 6 * (k + 1)] / weights.sum(), rel=1e-3)
+
+
+def test_days_begin_at_midnight_where_the_clock_is() -> None:
+    one = Forecaster(spec_of({"target": "y", "steps": [1], "window": 200, "C": 1.0, "gamma": 0.01, "season": 24,
+                              "timezone": "Europe/Berlin"}))  # fmt: skip
+    times = np.datetime64("2024-02-01T04:00") + 60 * np.arange(1500)  # five o'clock in Berlin, and into the summer
+    values = np.sin(np.arange(1500)).tolist()
+    one.observe([{"time": f"{time}Z", "y": value} for time, value in zip(times, values, strict=True)])
+    assert one.latest[0].experts[of_feed.DAILY] is not None
+    assert [b._begun for b in (one.blends[0], from_arrays(one.spec, to_arrays(one)).blends[0])] == [5, 5]
 
 
 def fed(**settings: Any) -> Forecaster:
