@@ -198,7 +198,9 @@ def _text(path: Path, given: FileOptions, said: dict[str, Any], held: Any = None
         "words after the last column left out": one.remarks,
     }
     if held is None:
-        about = {"encoding": one.encoding, "separator": dialect.NAMES.get(one.separator, one.separator)} | about
+        is_guess = given.encoding is None and not one.encoding.startswith("utf")
+        encoding = f"{one.encoding}{', by its letters; --encoding takes another' if is_guess else ''}"
+        about = {"encoding": encoding, "separator": dialect.NAMES.get(one.separator, one.separator)} | about
 
     def rows(_: Any = held) -> Iterator[Line]:
         """Yield the rows."""

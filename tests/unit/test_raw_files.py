@@ -196,7 +196,7 @@ def test_options_that_name_nothing_are_refused(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match=r"is not utf-8 throughout.*--encoding"):
         read(tmp_path / "x.csv", plain * 100 + "2024-01-03T12:00:00,ä".encode("latin-1"))
     found = read(tmp_path / "x.csv", b"time,\xe4\n2024-01-01,1\n2024-01-02,\n", skip=0, header=True)
-    assert (found.names, found.said["encoding"]) == (["time", "ä"], "latin-1")
+    assert (found.names, found.said["encoding"]) == (["time", "ä"], "latin-1, by its letters; --encoding takes another")
 
 
 def test_a_short_file_is_read(tmp_path: Path) -> None:
@@ -879,6 +879,20 @@ def test_options_undo_what_a_file_is_taken_for(tmp_path: Path) -> None:
         ("cp1254", "Tarih;Üretim;Şehir"),
         ("cp850", "Zeit;Außentemperatur;Gebäude"),
         ("cp1252", "Date;Débit m³/s à l'aval;Lieu"),
+        *((one, "Datums;Vērtība;Ieņēmumi") for one in ("cp1257", "iso8859-13", "iso8859-4")),
+        *((one, "Oro temperatūra;Data;Reikšmė") for one in ("cp1257", "iso8859-13")),
+        *((one, "Kuupäev;Müük;Õhutemperatuur") for one in ("cp1257", "cp1252")),
+        *((one, "Datum/Čas;Údaj;Množství") for one in ("cp1250", "iso8859-2")),
+        *((one, "Data;Źródło;Zużycie") for one in ("cp1250", "iso8859-2")),
+        *((one, "Időpont;Érték;Vízállás") for one in ("cp1250", "iso8859-2")),
+        *((one, "Dată;Putere;Temperatură") for one in ("cp1250", "iso8859-2")),
+        ("cp1250", "Čas;Wert;Hodnota"),
+        ("cp1254", "Tarih;Sıcaklık;Yağış"),  # noqa: RUF001
+        ("cp1254", "İstasyon;Değer;Gün"),
+        *((one, "ΗΜΕΡΟΜΗΝΙΑ;Χρόνος;Ύψος") for one in ("cp1253", "iso8859-7")),  # noqa: RUF001
+        ("cp1252", "Dato;Måned;Værdi"),
+        ("cp1255", "תאריך;ערך;תחנה"),
+        ("euc-jp", "日付;時刻;電力使用量"),
     ],
 )
 def test_words_in_other_encodings_are_read(encoding: str, words: str, tmp_path: Path) -> None:
