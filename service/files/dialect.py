@@ -85,7 +85,7 @@ class FileOptions:
     missing : additional marks of missing values
     series : the column that names series, or several columns joined by ``+``
     wide : whether every column is a series
-    align : how readings are put on a regular grid: nearest, mean or last, and perhaps the interval, as in mean:1h
+    align : how readings are put on a regular grid: nearest, mean, last or sum, and perhaps the interval, as in mean:1h
     member : the file that is read of those in a zip, or the sheet of a workbook
     """
 

@@ -44,7 +44,7 @@ _TITLED = re.compile(r"(?<!\d)(\d{1,2}[-/.]\d{1,2}[-/.]\d{4}|\d{4}-\d\d-\d\d)(?!
 """A day in a title above the rows of the day."""
 _DIGIT = re.compile(r"\d")
 _DAY = re.compile(r"(?i)\d{8}|\d{1,4}([-/. ])(\d{1,2}|[a-z]{3,10})\1\d{1,4}([ T]0?0:00(:00)?)?")
-_PARTS_OF_DAY = (24, 48, 96, 288)
+PARTS_OF_DAY = (24, 48, 96, 288)
 BLOCK = 10_000
 """Number of rows of a Parquet file that are read at a time."""
 FEWEST_ROWS, MOST_NOTES = 10, 10_000
@@ -284,12 +284,12 @@ def _parts_of_day(raw: Raw) -> list[int] | None:
         return None
     if raw.said.get("header") == "none":
         spread = [*takewhile(lambda at: kinds[at] == "number", range(day + 1, raw.width))]
-        return spread if len(spread) in _PARTS_OF_DAY else None
+        return spread if len(spread) in PARTS_OF_DAY else None
     found = [(at, one) for at, name in enumerate(raw.names) if (one := _PART_OF_DAY.fullmatch(name.partition(" [")[0]))]
     begin = int(found[0][1][2])
     is_run = all(one[1] == found[0][1][1] and int(one[2]) == begin + number for number, (_, one) in enumerate(found))
     is_run = is_run and begin in (0, 1) and found[-1][0] - found[0][0] == len(found) - 1
-    return [at for at, _ in found] if is_run and len(found) in _PARTS_OF_DAY else None
+    return [at for at, _ in found] if is_run and len(found) in PARTS_OF_DAY else None
 
 
 def _are_years(cells: Sequence[str]) -> bool:

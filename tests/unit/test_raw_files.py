@@ -135,11 +135,42 @@ def test_many_series_are_found(tmp_path: Path) -> None:
     assert found.names == ["series", "time", "sales"]
     assert [*found.rows()][1] == ["x q", f"{FIRST:{ISO}}", "20.0"]
     rows = [f"{when:{ISO}},{a},{one}" for when, one in hours(24) for a in (1, 2, 3)]
-    with pytest.raises(ValueError, match=r"several rows have the time '2024-01-01T00:00:00'; say --series"):
-        read(tmp_path / "numbers.csv", "\n".join(["time,house,load", *rows]))
-    assert read(tmp_path / "numbers.csv", "\n".join(["time,house,load", *rows]), series="house").numbers == ["load"]
+    found = read(tmp_path / "numbers.csv", "\n".join(["time,house,load", *rows]))
+    assert (found.series, found.numbers) == ("house", ["load"])
+    rows = [f"{when:{ISO}},{a},{b},{one + a + 2 * b}" for when, one in hours(24) for a in (1, 2) for b in (1, 2)]
+    found = read(tmp_path / "numbers.csv", "\n".join(["time,line,bus,load", *rows]))
+    assert (found.names, found.said["series"]) == (["series", "time", "load"], "4, named by line+bus")
+    with pytest.raises(ValueError, match=r"several rows have the time '2024-01-01T00:00:00'; say --series .* or line,"):
+        read(tmp_path / "numbers.csv", "\n".join(["time,name,line,load", *(r.replace(",1,1,", ",1,2,") for r in rows)]))
+    rows = [f"{when:{ISO}},{a},{one}" for when, one in hours(24) for a in (1, 2, 3)]
+    read(tmp_path / "numbers.csv", "\n".join(["time,house,load", *rows]))
     assert table(tmp_path / "numbers.csv", series="house").series == "house"
-    assert found.named(time="when", series="who").names == ["who", "when", "sales"]
+    assert found.named(time="when", series="who").names == ["who", "when", "load"]
+
+
+def test_rows_that_repeat_are_one_reading_and_events_are_added(tmp_path: Path) -> None:
+    times = steps(300, 60, lambda t, at: f"{t:{ISO}},{at * at % 97}")
+    again = [row for at, row in enumerate(times) for row in [row] * (1 + at % 2)]
+    numbered = [f"{at},{row}" for at, row in enumerate(again)]
+    series = sorted(f"{row},{name}" for row in again for name in ("a", "b"))
+    for rows, names, left_out in ((again, "time,v", 150), (numbered, "id,time,v", 150), (series, "time,v,name", 300)):
+        found = read(tmp_path / "x.csv", "\n".join([names, *rows]))
+        assert found.said["rows left out, as they repeat others exactly"] == left_out
+        assert column(found, "v")[-1] == f"{299 * 299 % 97}"
+        assert found.count == len([*found.rows()]) == len(rows) - left_out
+    events = steps(300, 8, lambda t, at: f"{t:%Y-%m-%d},{'ab'[at % 3 > 1]},{at % 4}")  # 180 a day, some of them equal
+    with pytest.raises(
+        ValueError, match=r"several rows have the time '2024-03-01'; say --series .* such as shop or sold"
+    ):
+        read(tmp_path / "x.csv", "\n".join(["day,shop,sold", *events]))
+    found = read(tmp_path / "x.csv", "\n".join(["day,shop,sold", *events, "2024-03-05,a,7"]), align="sum:1d")
+    assert found.said["aligned"] == "sum, every 1d: 298 joined with others"
+    assert column(found, "day") == [f"2024-03-{day:02d}T00:00:00" for day in range(1, 6)]
+    assert column(found, "sold") == ["270", "180", "0", "0", "7"]
+    with pytest.raises(ValueError, match="sum"):
+        read(tmp_path / "x.csv", "\n".join(["day,shop,sold", *events]), align="total")
+    found = read(tmp_path / "x.csv", "\n".join(["day,shop,sold", *events]), align="sum:1d", series="shop")
+    assert sum(map(int, column(found, "sold"))) == 450
 
 
 def test_a_day_has_one_time_where_each_day_comes_once(tmp_path: Path) -> None:
