@@ -148,6 +148,34 @@ def test_many_series_are_found(tmp_path: Path) -> None:
     assert found.named(time="when", series="who").names == ["who", "when", "load"]
 
 
+@pytest.mark.parametrize(
+    ("names", "form"),
+    [
+        ("time", "%Y-%m-%d %H:%M:%S:{}"),
+        ("time", "%m/%d/%Y %H:%M:%S.{}0"),
+        ("time", "%m/%d/%Y %I:%M:%S.{} %p"),
+        ("Zeit", "%d.%m.%Y %H:%M:%S,{}"),
+        ("Zeit", "%d.%m.%Y %H:%M:%S.{}0000"),
+        ("date;clock", "%d.%m.%Y;%H:%M:%S:{}"),
+        ("year;month;day;hour;minute;second", "%Y;%m;%d;%H;%M;%S.{}"),
+        ("time", "%Y%m%d%H%M%S{}"),
+        ("time", "%Y%m%d%H%M%S.{}"),
+        ("System Time", "%H:%M:%S:{}"),
+        ("time", "excel"),
+    ],
+)
+def test_fractions_of_seconds_are_kept(names: str, form: str, tmp_path: Path) -> None:
+    stamps = [datetime(2024, 5, 27, 11, 20, 33) + timedelta(milliseconds=101 * at) for at in range(100)]
+    cells = [f"{when:{form}}".format(f"{when.microsecond // 1000:03d}") for when in stamps]
+    if form == "excel":
+        cells = [f"{(when - datetime(1899, 12, 30)) / timedelta(days=1):.10f}" for when in stamps]
+    content = "\n".join([f"{names};v", *(f"{cell};{at * at % 97}" for at, cell in enumerate(cells))])
+    given = {"time_format": "2024-05-27 %H:%M:%S"} if names == "System Time" else {}
+    found = read(tmp_path / "x.csv", content, **given)
+    assert found.time is not None
+    assert [*map(datetime.fromisoformat, column(found, found.time))] == stamps
+
+
 def test_rows_that_repeat_are_one_reading_and_events_are_added(tmp_path: Path) -> None:
     times = steps(300, 60, lambda t, at: f"{t:{ISO}},{at * at % 97}")
     again = [row for at, row in enumerate(times) for row in [row] * (1 + at % 2)]
