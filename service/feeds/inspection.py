@@ -95,6 +95,7 @@ _ORDER = re.compile(r"(?i)\b([dtmyj])\1*[./-]([dtmyj])\2*[./-]([dtmyj])\3*\b")
 _PLAIN = re.compile(r"[+-]?\d+\.?\d*([eE][+-]?\d+)?")
 _GROUPED = re.compile(r"[(+-]?[1-9]\d{0,2}\.\d{3}\)?")
 _NINES = re.compile(r"[+-]?(?=(\D*9){3})9+([.,](9+|0*))?|-(99|[1-9]00+|3276[78])([.,]0*)?")
+_MINUS_IS_SMALL = re.compile(r"-1 (for|voor|=|means) ?<")  #: as weather services write of rain
 _TWO_NINES = re.compile(r"99([.,]0+)?")
 _CODED, _SURELY_CODED = re.compile(r"[+-]?\d{4,5},\w"), re.compile(r"[+-]0\d{3},\w")
 """Numbers of a fixed width with a mark of their quality, such as +0123,1, as in the ISD of weather stations."""
@@ -246,6 +247,8 @@ def _of_file(path: Path) -> Iterator[None]:
         where = "" if error.row is None else f"row {error.row + 1}: "
         what = "" if error.field in ("body", "rows") else f"{error.field}: "
         raise ValueError(f"{path}: {where}{what}{error.reason}") from error
+    except csv.Error as error:
+        raise ValueError(f"{path}: is no table: {error}") from error
 
 
 class _Reader:
@@ -1300,12 +1303,13 @@ class _Reader:
         ]
         odd = {one for marks in (_NINES, _TWO_NINES) for cells in self._far(marks).values() for one in cells} - far
         odd -= {*self.given.missing}
+        is_small = any(map(_MINUS_IS_SMALL.search, self.said.get("lines before the header") or ()))
         for at in self._of_kind("number"):  # -999 more often than all others, and -1 in counts
             cells = Counter(map(str.strip, self.columns[at]))
             (often, count), (_, second) = [*cells.most_common(2), ("", 0), ("", 0)][:2]
             odd |= {often} if count > OFTEN * second and often.startswith("-9") and _NINES.fullmatch(often) else set()
             below = {one for one in cells if one.startswith("-") and self._kind(one) == "number"}
-            odd |= below if len(cells) > 10 and below <= {"-1", "-1.0"} else set()
+            odd |= below if len(cells) > 10 and below <= {"-1", "-1.0"} and not is_small else set()
         said["perhaps missing"] = f"{', '.join(sorted(odd))}; say --missing" if odd else None
         if self.of_examples:
             said["times"] = [f"{self.raw.names[at]}: {one.name}" for at, one in self.formats.items()]

@@ -337,7 +337,9 @@ def _parquet(path: Path) -> Raw:
 
     try:
         with parquet.opened(path, MEMORY_MB) as found:
-            names = [*found.kinds]
+            names, size = [*found.kinds], found.size()
+        if size > max(dialect.FREE, dialect.RATIO * path.stat().st_size):
+            raise ValueError(f"unpacks to more than {dialect.RATIO} times its size")
     except (ServiceError, ValueError) as error:
         raise ValueError(f"{path}: {error}") from error
     return Raw(names, rows, {"format": "Parquet"}, len(names), is_text=False)

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import bz2
 import gzip
 import json
 import re
 import shlex
+import zipfile
 from calendar import monthrange
 from dataclasses import replace
 from datetime import datetime, timedelta
@@ -14,6 +16,7 @@ from pathlib import Path
 from random import Random
 from typing import Any
 
+import duckdb
 import numpy as np
 import pytest
 
@@ -232,6 +235,33 @@ def test_packed_files_have_bounds(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
         read(tmp_path / "bomb.gz", gzip.compress(plain + b"2024-01-03T12:00:00,1\n" * 2_000_000))
     with pytest.raises(ValueError, match="cannot be unpacked"):
         read(tmp_path / "cut.gz", gzip.compress(plain)[:-20])
+    inner = zipped(tmp_path / "inner.zip", ("a.csv", plain)).read_bytes()
+    for twice in (gzip.compress(gzip.compress(plain)), zipped(tmp_path / "x.zip", ("a.zip", inner)).read_bytes()):
+        with pytest.raises(ValueError, match="packs a file that is packed itself; unpack it first"):
+            read(tmp_path / "twice", twice)
+    with zipfile.ZipFile(tmp_path / "other.zip", "w", zipfile.ZIP_BZIP2) as archive:
+        archive.writestr("a.csv", plain + b"0" * 2**24)
+    with pytest.raises(ValueError, match="is packed in another way than by deflating; unpack it first"):
+        table(tmp_path / "other.zip")
+    with pytest.raises(ValueError, match="is packed in another way than by gzip or zip; unpack it first"):
+        read(tmp_path / "x.csv.bz2", bz2.compress(plain))
+    with pytest.raises(ValueError, match="is no text, and no other file that is read"):
+        read(tmp_path / "x.csv", plain + bytes(4))
+    with pytest.raises(ValueError, match=r"is no table: field larger than field limit"):
+        read(tmp_path / "x.csv", b'time v\n"' + b"x" * 2**18)
+    with zipfile.ZipFile(workbook(tmp_path / "near.xlsx")) as near, zipfile.ZipFile(tmp_path / "far.xlsx", "w") as far:
+        for name in near.namelist():
+            last = b'<row><c r="B2"><v>1</v></c><c r="XFD1048576"><v>1</v></c></row></sheetData>'
+            far.writestr(name, near.read(name).replace(b"</sheetData>", last))
+    with pytest.raises(
+        ValueError, match="has cells in 16384 columns and 1048576 rows; delete those far from the table"
+    ):
+        table(tmp_path / "far.xlsx")
+    with duckdb.connect() as connection:
+        same = "select timestamp '2024-01-01' as time, 1.0::double as v from range(5000000)"
+        connection.execute(f"copy ({same}) to '{tmp_path / 'x.parquet'}' (format parquet, compression zstd)")
+    with pytest.raises(ValueError, match="unpacks to more than 200 times"):
+        table(tmp_path / "x.parquet")
     monkeypatch.setattr(dialect, "MOST_LINE", 2**10)
     with pytest.raises(ValueError, match="a line of more than 1024"):
         read(tmp_path / "long.csv", plain + b"x" * 4096)
@@ -1537,3 +1567,7 @@ def test_plausible_numbers_are_not_called_missing(tmp_path: Path) -> None:
     assert ",-99," in content
     assert ",-9.99\n" in content
     assert read(tmp_path / "x.csv", content).said["perhaps missing"] is None
+    rain = "\n".join(["day,RH", *steps(99, 1440, lambda t, at: f"{t:%Y%m%d},{at * 37 % 40 - 1}")])
+    assert read(tmp_path / "x.csv", rain).said["perhaps missing"] == "-1; say --missing"
+    told = f"# RH : Daily amount of rain (in 0.1 mm) (-1 for <0.05 mm)\n{rain}"
+    assert read(tmp_path / "x.csv", told).said["perhaps missing"] is None
