@@ -88,7 +88,7 @@ _ENGLISH = {name: short for short, names in zip(_SHORT, _MONTHS, strict=True) fo
 _ENGLISH |= dict.fromkeys(_DAYS.split(), "")
 _WORD = re.compile(r"([^\W\d_]{2,})[.,]?")
 _HALF = re.compile(r"(?i)\b([ap])\.?\s?m\.?$")
-_FRACTION = re.compile(r"(\d:\d\d:\d\d)[.,:](\d{1,6})\d*")
+_FRACTION = re.compile(r"(\d:\d\d?:\d\d?)[.,:](\d{1,6})\d*")
 """Fractions of a second after a point, a comma or a colon; microseconds are the finest that are read."""
 _AROUND = re.compile(r"^\[|\]$| \([^)\d]*\)$")
 _EAST_ASIAN = str.maketrans({"年": "-", "月": "-", "日": None})

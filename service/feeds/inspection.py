@@ -75,7 +75,7 @@ _LENGTH = re.compile(
 """Names of columns with the length of time that a row is of."""
 _CLOCK = re.compile(
     r"\d{1,2}[:.]\d\d([:.]\d\d([.,:]\d+)?)?( ?[AaPp][Mm]?|\s?[-\u2013]\s?\d{1,2}:\d\d.*)?"
-    r"|\d\d\s?[-\u2013]\s?\d\d|[0-2]\d[0-5]\d ?(UTC|GMT)"
+    r"|\d{1,2}:\d{1,2}:\d{1,2}([.,:]\d+)?|\d\d\s?[-\u2013]\s?\d\d|[0-2]\d[0-5]\d ?(UTC|GMT)"
 )
 _CLOCKS = (
     *("hour", "hr", "he", "hourending", "hrend", "hourbeginning", "time", "hhmm", "clock", "stunde", "uhrzeit"),
