@@ -35,7 +35,7 @@ def _options(
     series: Annotated[str | None, typer.Option(help="Column that names the series, or its parts with +.")] = None,
     wide: Annotated[bool, typer.Option("--wide", help="Every column is a series.")] = False,
     align: Annotated[
-        str | None, typer.Option(help="Put readings on a grid: nearest, mean or last, also as mean:1h; or none.")
+        str | None, typer.Option(help="Put readings on a grid: nearest, mean, last or sum, also as mean:1h; or none.")
     ] = None,
     member: Annotated[
         str | None, typer.Option(help="The file that is read of those in a zip, or the sheet of a workbook.")

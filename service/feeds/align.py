@@ -25,10 +25,11 @@ from livesvm.service.feeds.interval import Every
 from livesvm.solvers.errors import InvalidInput
 
 Align = Literal["nearest", "mean", "last"]
+OfFiles = Literal[Align, "sum"]
 Given = tuple[float | None, ...]
 Times = NDArray[np.float64]
 Line = list[str]
-METHODS: tuple[Align, ...] = get_args(Align)
+METHODS: tuple[OfFiles, ...] = get_args(OfFiles)
 GRIDS = tuple(
     interval.duration(one)
     for one in (
@@ -99,16 +100,16 @@ def restored(arrays: Mapping[str, Any]) -> OpenInterval | None:
     return OpenInterval(time, latest, tuple(counts), tuple(values))
 
 
-def grid_time(time: float, every: Every, align: Align) -> float:
+def grid_time(time: float, every: Every, align: OfFiles) -> float:
     """Return the time of the grid that a reading gets, in seconds since 1970."""
     begin = every.floor(time)
-    if align == "mean" or begin == time:
+    if align in ("mean", "sum") or begin == time:
         return begin
     following = every.floor(every.after(begin, 1))
     return following if align == "last" or following - time <= time - begin else begin
 
 
-def parsed(given: str) -> tuple[Align, Every | None]:
+def parsed(given: str) -> tuple[OfFiles, Every | None]:
     """Return the method and the interval of an option such as ``mean`` or ``mean:1h``; raises InvalidInput."""
     method, colon, every = given.partition(":")
     found = interval.duration(every) if colon else None
@@ -223,7 +224,7 @@ def closed(times: Times, every: Every) -> float:
 
 def aligned(
     rows: Callable[[], Iterator[Line]],
-    method: Align,
+    method: OfFiles,
     every: Every,
     columns: tuple[int, int | None, Collection[int]],
     counts: Counter[str],
@@ -231,9 +232,10 @@ def aligned(
     """Yield a row for each series and each interval that has readings, in the order of the rows.
 
     ``nearest`` moves each reading to the nearest time of the grid. ``mean`` averages the readings from a time of the
-    grid to the next one. ``last`` takes the last reading up to a time of the grid. In each column, empty cells do not
-    count as readings. With ``mean`` and ``last``, a series ends with its last complete interval, so that later rows of
-    a growing file change no row. Whole days begin at midnight of the times' own UTC offset.
+    grid to the next one, and ``sum`` adds them; with it, intervals without readings get zeros. ``last`` takes the last
+    reading up to a time of the grid. In each column, empty cells do not count as readings. But with ``nearest``, a
+    series ends with its last complete interval, so that later rows of a growing file change no row. Whole days begin at
+    midnight of the times' own UTC offset.
 
     Parameters
     ----------
@@ -254,6 +256,7 @@ def aligned(
             if held is None or held[0] != slot:
                 if held is not None:
                     yield _joined(held, method, time, numbers)
+                    yield from _zeros(held, slot, grid, columns) if method == "sum" else ()
                 held = open_slots[name] = slot, _written(slot, offset, stamp.zoned), []
             else:
                 counts["joined with others"] += 1
@@ -279,22 +282,35 @@ def _written(seconds: float, offset: float, zoned: bool) -> str:
     return (when if zoned else when.replace(tzinfo=None)).isoformat()
 
 
-def _joined(slot: _Slot, method: Align, time: int, numbers: Collection[int]) -> Line:
+def _joined(slot: _Slot, method: OfFiles, time: int, numbers: Collection[int]) -> Line:
     """Return the row that the readings of an interval become by ``method``."""
     _, when, found = slot
     if method == "nearest":
         found = sorted(found, key=itemgetter(0), reverse=True)
     columns = enumerate(zip(*(row for _, row in found), strict=True))
-    joined = [_cell(cells, method == "mean" and at in numbers) for at, cells in columns]
+    joined = [_cell(cells, method if at in numbers else "last") for at, cells in columns]
     joined[time] = when
     return joined
 
 
-def _cell(cells: Sequence[str], is_mean: bool) -> str:
+def _zeros(before: _Slot, slot: float, grid: Every, columns: tuple[int, int | None, Collection[int]]) -> Iterator[Line]:
+    """Yield a row of zeros for each interval between that of ``before`` and the one that begins at ``slot``."""
+    time, series, numbers = columns
+    row = before[2][-1][1]
+    zoned = times.column([row[time]], "time")[0][0].zoned
+    when = grid.after(before[0], 1)
+    while when < slot:
+        cells = ["0" if at in numbers else cell if at == series else "" for at, cell in enumerate(row)]
+        cells[time] = _written(when, _offset(row[time]) if zoned else 0.0, zoned)
+        yield cells
+        when = grid.after(when, 1)
+
+
+def _cell(cells: Sequence[str], method: OfFiles) -> str:
     there = [cell for cell in cells if cell]
-    if not is_mean or len(there) < 2:
+    if method not in ("mean", "sum") or len(there) < 2:
         return there[-1] if there else ""
     try:
-        return f"{math.fsum(map(float, there)) / len(there):.12g}"
+        return f"{math.fsum(map(float, there)) / (len(there) if method == 'mean' else 1):.12g}"
     except ValueError:
         raise InvalidInput(f"{', '.join(there)[:64]} are not all numbers; say --missing", field="rows") from None

@@ -14,7 +14,7 @@ from itertools import pairwise
 from livesvm.service.feeds import file_times
 from livesvm.service.files.dialect import Line
 
-_CLOCK = re.compile(r"(\d{1,2}):(\d\d)(?::(\d\d)(?:[.,:]\d+)?)?(?: ?([AaPp])[Mm])?")
+_CLOCK = re.compile(r"(\d{1,2}):(\d\d)(?::(\d\d)(?:[.,:](\d{1,6})\d*)?)?(?: ?([AaPp])[Mm])?")
 _YEARLESS = re.compile(r"[A-Z][a-z]{2} +\d{1,2}( \d{1,2}:\d\d(:\d\d)?)?")
 _NTH = re.compile(r"(?i)(?:nth|n-ter) (hour|day|week|stunde|tag|woche)")
 _LENGTHS = {"hour": 1, "stunde": 1, "day": 24, "tag": 24, "week": 168, "woche": 168}
@@ -102,7 +102,7 @@ def rows_of(rows: Callable[[], Iterator[Line]], width: int, one: Dateless) -> It
                 begin = begin.replace(year=begin.year + 1) if one.has_days else begin + timedelta(days=1)
                 when = _moment(text, begin, one.has_days)
             if when is not None:
-                before, row[one.at] = when, f"{when:%Y-%m-%d %H:%M:%S}"
+                before, row[one.at] = when, when.isoformat(" ")
         yield row
 
 
@@ -124,8 +124,9 @@ def _moment(text: str, begin: datetime, has_days: bool) -> datetime | None:
     found = _CLOCK.fullmatch(text)
     if found is None:
         return None
-    hour = int(found[1]) if found[4] is None else int(found[1]) % 12 + 12 * (found[4] in "Pp")
-    return begin + timedelta(hours=hour, minutes=int(found[2]), seconds=int(found[3] or 0))
+    hour = int(found[1]) if found[5] is None else int(found[1]) % 12 + 12 * (found[5] in "Pp")
+    micros = int((found[4] or "").ljust(6, "0"))
+    return begin + timedelta(hours=hour, minutes=int(found[2]), seconds=int(found[3] or 0), microseconds=micros)
 
 
 def _day_in(about: Sequence[str], is_american: bool) -> datetime | None:

@@ -32,10 +32,11 @@ _DATES = (
     "%d %b %y", "%d. %b %y", "%d.%b.%y", "%d.%b.%Y", "%b %d, %y", *_BARE,
     "%b %Y", "%b-%Y", "%b-%y", "%b/%y", "%b/%Y", "%Y %b", "%Y-%b", "%Y%m%d", "%YM%m", "%YMM%m", "%Y M%m", "%Y %m",
     "%Y. %m. %d.", "%m/%Y", "%m.%Y", "%b %d %H:%M:%S %Y",
+    "%Y%m%d%H%M%S%f", "%Y%m%d%H%M%S.%f",
 )  # fmt: skip
 _CLOCKS = (
     "%H:%M", "%H%M", "%H:%M:%S", "%H:%M:%S.%f", "%I:%M %p", "%I:%M:%S %p", "%I:%M%p", "%I %p", "%H", "%H %M", "%H.%M",
-    "%I-%p", "%I:%M:%S%p", "%H %M %S", "%H%M%S", "%H.%M.%S",
+    "%I-%p", "%I:%M:%S%p", "%I:%M:%S.%f %p", "%H%M%S.%f", "%H %M %S", "%H %M %S.%f", "%H%M%S", "%H.%M.%S",
 )  # fmt: skip
 _JOINS = (" ", "T", ", ", ":", "-")
 _OFFSETS = {
@@ -87,6 +88,8 @@ _ENGLISH = {name: short for short, names in zip(_SHORT, _MONTHS, strict=True) fo
 _ENGLISH |= dict.fromkeys(_DAYS.split(), "")
 _WORD = re.compile(r"([^\W\d_]{2,})[.,]?")
 _HALF = re.compile(r"(?i)\b([ap])\.?\s?m\.?$")
+_FRACTION = re.compile(r"(\d:\d\d?:\d\d?)[.,:](\d{1,6})\d*")
+"""Fractions of a second after a point, a comma or a colon; microseconds are the finest that are read."""
 _AROUND = re.compile(r"^\[|\]$| \([^)\d]*\)$")
 _EAST_ASIAN = str.maketrans({"年": "-", "月": "-", "日": None})
 _AGAIN = re.compile(r"(.*\b0?[1-3](?::\d\d){0,2}) ?(DST|[ABX*])")
@@ -125,6 +128,8 @@ _SERIAL = re.compile(r"[2-7]\d{4}([.,]\d+)?")  #: days from 1900, of the years 1
 _FLOAT_DATE = re.compile(r"\d\.\d+[eE]\+0?(7|9|11|13)")  #: 20240131 with up to six more digits, as Fortran writes it
 _DECIMAL_YEAR = re.compile(r"(1[5-9]|2[01])\d\d([.,]\d+)?")
 _EPOCHS = {9: "seconds", 10: "seconds", 13: "milliseconds", 16: "microseconds", 19: "nanoseconds"}
+_NO_EPOCHS = (11, 14, 17)
+"""Numbers of digits that would be seconds, or parts of them, in the years after 2286; 20240131235959 is a date."""
 _DIGITS = "YYYYMMDDHHMMSS"
 MOST_KNOWN = 2**18
 """Most days and times of the day that are kept."""
@@ -171,7 +176,8 @@ class Seconds:
                 return found
         if self._form.read is None and self._form.name == AS_IT_IS[0] and len(min(cells, key=len, default="")) > 9:
             whole = "".join(cells)
-            if whole.count("-") == 2 * len(cells) and "+" not in whole and "Z" not in whole:  # no offsets
+            has_offsets = "+" in whole or "Z" in whole
+            if whole.count("-") == 2 * len(cells) and whole.count(":") <= 2 * len(cells) and not has_offsets:
                 with suppress(ValueError):
                     return np.array(cells, "datetime64[us]").astype(np.float64) / 1e6
         cuts = [*map(self._cut, cells[:1] if len({*map(len, cells)}) == 1 else cells)]
@@ -458,7 +464,7 @@ def _as_it_is(cells: list[str], is_named: bool) -> TimeFormat | None:
         return None
     if digits == "dates":
         return TimeFormat(_DIGITS[: len(first)], zoned=False)
-    if len(first) < 9:
+    if len(first) < 9 or len(first) in _NO_EPOCHS:
         return None
     return TimeFormat(f"{_EPOCHS.get(len(first), 'seconds')} since 1970", zoned=True)
 
@@ -474,9 +480,9 @@ def _serial(cells: list[str], name: str, is_named: bool, is_sure: bool) -> TimeF
 
 
 def _of_serial(cell: str, first: datetime = _EXCEL) -> str:
-    milliseconds = round(float(cell.replace(",", ".")) * 86_400_000)
-    nearest = round(milliseconds, -3)  # a second is 0.0000116 of a day, and cells are often cut
-    return _iso(first + timedelta(milliseconds=nearest if abs(milliseconds - nearest) < 500 else milliseconds))
+    cell = cell.replace(",", ".")
+    places = 0 if len(cell.partition(".")[2]) > 8 else -3  # a second is 0.0000116 of a day, and cells are often cut
+    return _iso(first + timedelta(milliseconds=round(float(cell) * 86_400_000, places)))
 
 
 def _of_decimal_year(cell: str) -> str:
@@ -588,6 +594,8 @@ def _begin(cell: str) -> str:
         cell = _AROUND.sub("", cell).translate(_EAST_ASIAN)
     if cell[-1:] in "apAP" and cell[-2:-1].isdigit():
         cell = f"{cell}m"
+    if cell.count(":") > 1:
+        cell = _FRACTION.sub(r"\1.\2", cell)
     begin, _, end = cell.partition("/")
     if _ISO.match(begin) and _ISO.match(end):
         return begin

@@ -17,7 +17,7 @@ from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from functools import partial
-from itertools import groupby, islice, pairwise
+from itertools import combinations, groupby, islice, pairwise
 from operator import itemgetter
 from pathlib import Path
 from typing import Any
@@ -50,6 +50,8 @@ EACH = 20
 DAY = 86_400.0
 SORTED, MOST_TIMES = 200_000, 2**24
 """Most rows that are put in order in memory, and most times that are looked at."""
+MOST_UNIQUE, FILLED = 0.98, 0.5
+"""Least share of rows with a time of their own in a series, and of filled pairs of times and numbered series."""
 OFTEN = 3
 """A mark such as -999 among its like comes more often than any other value by this factor."""
 FEW_ODD = 0.01
@@ -72,8 +74,8 @@ _LENGTH = re.compile(
 )
 """Names of columns with the length of time that a row is of."""
 _CLOCK = re.compile(
-    r"\d{1,2}[:.]\d\d([:.]\d\d(\.\d+)?)?( ?[AaPp][Mm]?|\s?[-\u2013]\s?\d{1,2}:\d\d.*)?"
-    r"|\d\d\s?[-\u2013]\s?\d\d|[0-2]\d[0-5]\d ?(UTC|GMT)"
+    r"\d{1,2}[:.]\d\d([:.]\d\d([.,:]\d+)?)?( ?[AaPp][Mm]?|\s?[-\u2013]\s?\d{1,2}:\d\d.*)?"
+    r"|\d{1,2}:\d{1,2}:\d{1,2}([.,:]\d+)?|\d\d\s?[-\u2013]\s?\d\d|[0-2]\d[0-5]\d ?(UTC|GMT)"
 )
 _CLOCKS = (
     *("hour", "hr", "he", "hourending", "hrend", "hourbeginning", "time", "hhmm", "clock", "stunde", "uhrzeit"),
@@ -93,6 +95,7 @@ _ORDER = re.compile(r"(?i)\b([dtmyj])\1*[./-]([dtmyj])\2*[./-]([dtmyj])\3*\b")
 _PLAIN = re.compile(r"[+-]?\d+\.?\d*([eE][+-]?\d+)?")
 _GROUPED = re.compile(r"[(+-]?[1-9]\d{0,2}\.\d{3}\)?")
 _NINES = re.compile(r"[+-]?(?=(\D*9){3})9+([.,](9+|0*))?|-(99|[1-9]00+|3276[78])([.,]0*)?")
+_MINUS_IS_SMALL = re.compile(r"-1 (for|voor|=|means) ?<")  #: as weather services write of rain
 _TWO_NINES = re.compile(r"99([.,]0+)?")
 _CODED, _SURELY_CODED = re.compile(r"[+-]?\d{4,5},\w"), re.compile(r"[+-]0\d{3},\w")
 """Numbers of a fixed width with a mark of their quality, such as +0123,1, as in the ISD of weather stations."""
@@ -244,6 +247,8 @@ def _of_file(path: Path) -> Iterator[None]:
         where = "" if error.row is None else f"row {error.row + 1}: "
         what = "" if error.field in ("body", "rows") else f"{error.field}: "
         raise ValueError(f"{path}: {where}{what}{error.reason}") from error
+    except csv.Error as error:
+        raise ValueError(f"{path}: is no table: {error}") from error
 
 
 class _Reader:
@@ -264,6 +269,7 @@ class _Reader:
         self.order = ""
         self.places: NDArray[np.int64] | None = None
         self.left_out = np.empty(0, np.int64)
+        self.has_repeats = False
         self.sorted: Path | None = None
         self.names = list[Any]()
         self.ends = timedelta(0)
@@ -825,8 +831,8 @@ class _Reader:
             return self._at(self.given.series, "--series")
         if self.given.wide or self.of_examples or not self.parts:
             return ()
-        stamps = [" ".join(cells) for cells in zip(*(self.columns[at] for at in self.parts), strict=True)]
-        if len({*stamps}) >= 0.98 * len(stamps):
+        stamps = self._times_without_repeats()
+        if len({*stamps}) >= MOST_UNIQUE * len(stamps):
             names = [
                 (at, Counter(self.columns[at])) for at, name in enumerate(self.raw.names) if _OF_SERIES.fullmatch(name)
             ]
@@ -834,25 +840,49 @@ class _Reader:
                 at for at, each in names if self.kinds[at] == "text" and len(each) > 1 and min(each.values()) >= FEW
             ]
             return tuple(many[:1] or self._below_each_other(stamps))
-        named = [at for at, name in enumerate(self.raw.names) if _SERIES.fullmatch(name)]
+        named = [at for at, name in enumerate(self.raw.names) if _SERIES.fullmatch(name) and at not in self.parts]
         dashed = [at for at, kind in enumerate(self.kinds) if kind == "time" and at not in self.parts]  # 02-00-00
         dashed = [at for at in dashed if not _CLOCK.fullmatch(self.columns[at][0].strip()) and not self._formats((at,))]
         words = [at for at, kind in enumerate(self.kinds) if kind == "text" or at in dashed]
-        texts = [at for at in words if len({*self.columns[at]}) > 1]
-        codes = [
-            at
-            for at, kind in enumerate(self.kinds)
-            if kind == "number" and all(map(_CODE.fullmatch, {*self.columns[at]}))
-        ]
-        for tried in (*((at,) for at in [*named, *texts, *codes] if at not in self.parts), tuple(texts)):
+        texts = [at for at in words if len({*self.columns[at]}) > 1 and at not in self.parts]
+        numbers = [at for at, kind in enumerate(self.kinds) if kind == "number" and at not in self.parts]
+        codes = [at for at in numbers if all(map(_CODE.fullmatch, {*self.columns[at]}))]
+        wholes = [at for at in numbers if _are_names({*self.columns[at]})]
+        sure = [*((at,) for at in [*named, *texts, *codes]), tuple(texts), *combinations(named, 2)]
+        for tried in (*sure, *((at,) for at in wholes), *combinations([*texts[:FEW], *wholes[:FEW]], 2)):
             names = [*zip(*(self.columns[at] for at in tried), strict=True)] if tried else []
-            pairs = {*zip(stamps, names, strict=True)} if names else set()
-            if len(pairs) >= 0.98 * len(stamps) and 1 < len({*names}) <= len(stamps) / 2:
+            pairs, several = {*zip(stamps, names, strict=True)} if names else set(), len({*names})
+            if {*numbers} <= {*tried}:  # no values are left
+                continue
+            is_grid = tried in sure or len(pairs) > FILLED * several * len({*stamps})
+            if len(pairs) >= MOST_UNIQUE * len(stamps) and 1 < several <= len(stamps) / 2 and is_grid:
                 return tried
-        if len({*stamps}) < (0.8 if len(stamps) > FEW else 0.5) * len(stamps):
-            reason = f"several rows have the time {stamps[0]!r}; say --series, or --time A+B for a time in two columns"
+        are_few = len({*stamps}) < (0.8 if len(stamps) > FEW else 0.5) * len(stamps) or len({*stamps}) == 1 < len(
+            stamps
+        )
+        if are_few and self.given.align in (None, "none"):
+            some = [self.raw.names[at] for at in dict.fromkeys([*named, *texts, *wholes])][:3]
+            series = f"--series COLUMN{', such as ' * bool(some)}{' or '.join(some)}, if rows are of several series"
+            one = "--align last, mean or sum, as in sum:1d, for one reading of each time"
+            both = "--time A+B for a time in two columns"
+            reason = f"several rows have the time {stamps[0]!r}; say {series}; {one}; or {both}"
             raise InvalidInput(reason, field="rows")
         return ()
+
+    def _times_without_repeats(self) -> list[str]:
+        """Return the times of the sampled rows; leave out rows that repeat others exactly if many times repeat.
+
+        Numbers of rows may differ.
+        """
+        stamps = [" ".join(cells) for cells in zip(*(self.columns[at] for at in self.parts), strict=True)]
+        others = [at for at in range(self.raw.width) if at in self.parts or not _are_numbered(self.columns[at])]
+        self.compared = others if len(others) > len(self.parts) else [*range(self.raw.width)]
+        if len({*stamps}) < MOST_UNIQUE * len(stamps):
+            rows = {row: at for at, row in enumerate(zip(*(self.columns[at] for at in self.compared), strict=True))}
+            self.has_repeats = len(rows) < len(stamps)
+            self.columns = [[cells[at] for at in rows.values()] for cells in self.columns]
+            stamps = [stamps[at] for at in rows.values()]
+        return stamps
 
     def _check_lengths(self) -> None:
         """Raise InvalidInput if a column shows that the rows of a single series are of several lengths."""
@@ -1128,26 +1158,33 @@ class _Reader:
         return names, seconds, has
 
     def _without_repeats(self) -> None:
-        """Leave out rows that repeat others exactly, if times with different values come twice too, as in autumn.
+        """Leave out rows that repeat others exactly, but for the numbers of rows.
 
-        Rows of the same hour stay: clocks may go back between two equal values.
+        Rows of an hour in which times with different values come twice stay, and so do those of nights in which clocks
+        may go back: they may do so between two equal values.
         """
-        if self.format is None or self.of_examples or self.series or len(self.seconds) < self.count:
+        is_sum = (self.given.align or "").startswith(("sum", "mean"))  # of events, some of which are equal
+        if self.format is None or self.of_examples or is_sum or len(self.seconds) < self.count:
             return
         _, which, counts = np.unique(self.seconds, return_inverse=True, return_counts=True)
-        again = np.flatnonzero(counts[which] > 1)
+        again = np.flatnonzero(counts[which] > 1) if not self.series or self.has_repeats else np.empty(0, int)
         if not 0 < len(again) <= SORTED:
             return
         wanted, seen, repeats = {*again.tolist()}, set[tuple[str, ...]](), list[int]()
+        cells_of = itemgetter(*self.compared)
         for at, row in enumerate(islice(self.raw.rows(), self.begin, self.end)):
             if at in wanted:
-                if (one := tuple(row)) in seen:
+                if (one := cells_of(row)) in seen:
                     repeats.append(at)
                 seen.add(one)
         values, left = np.unique(np.delete(self.seconds, repeats), return_counts=True)
-        hours = {when // 3600.0 for when in values[left > 1].tolist()}
+        hours = set() if self.series else {when // 3600.0 for when in values[left > 1].tolist()}
+        moments = {when: interval.moment(when) for when in self.seconds[repeats].tolist()}
+        nights = {when // 3600.0 for when, one in moments.items() if one.month in AUTUMN and one.hour < 4}
+        if nights == {when // 3600.0 for when in moments} and not self.format.zoned:
+            hours |= nights
         gone = np.array([at for at in repeats if counts[which[at]] > 2 or self.seconds[at] // 3600.0 not in hours], int)
-        if not hours or not gone.size:
+        if not gone.size:
             return
         rows, left_out = self.raw.rows, {*(self.begin + gone).tolist()}
         self.left_out = np.sort([*self.left_out, *map(self._row_in_file, left_out)])
@@ -1266,12 +1303,13 @@ class _Reader:
         ]
         odd = {one for marks in (_NINES, _TWO_NINES) for cells in self._far(marks).values() for one in cells} - far
         odd -= {*self.given.missing}
+        is_small = any(map(_MINUS_IS_SMALL.search, self.said.get("lines before the header") or ()))
         for at in self._of_kind("number"):  # -999 more often than all others, and -1 in counts
             cells = Counter(map(str.strip, self.columns[at]))
             (often, count), (_, second) = [*cells.most_common(2), ("", 0), ("", 0)][:2]
             odd |= {often} if count > OFTEN * second and often.startswith("-9") and _NINES.fullmatch(often) else set()
             below = {one for one in cells if one.startswith("-") and self._kind(one) == "number"}
-            odd |= below if len(cells) > 10 and below <= {"-1", "-1.0"} else set()
+            odd |= below if len(cells) > 10 and below <= {"-1", "-1.0"} and not is_small else set()
         said["perhaps missing"] = f"{', '.join(sorted(odd))}; say --missing" if odd else None
         if self.of_examples:
             said["times"] = [f"{self.raw.names[at]}: {one.name}" for at, one in self.formats.items()]
@@ -1385,6 +1423,21 @@ def _are_hours(cells: set[str]) -> bool:
         return len(cells) > 23
     numbers = {int(cell) for cell in cells if cell.isdigit() and len(cell) < 3}
     return len(numbers) == len(cells) and numbers in ({*range(24)}, {*range(1, 25)})
+
+
+def _are_names(cells: set[str]) -> bool:
+    """Return whether cells are a few whole numbers, but not those of all parts of a day."""
+    numbers = {int(float(cell)) for cell in cells if _WHOLE.fullmatch(cell)}
+    is_day = len(numbers) in raw_tables.PARTS_OF_DAY and max(numbers) - min(numbers) == len(numbers) - 1
+    return 1 < len(numbers) == len(cells) <= MOST_SERIES and not is_day
+
+
+def _are_numbered(cells: Sequence[str]) -> bool:
+    """Return whether cells are the numbers of the rows, or of most rows."""
+    if not all(map(_WHOLE.fullmatch, cells)):
+        return False
+    steps = np.diff(np.array(cells, np.float64))
+    return len(steps) > 0 and bool((steps > 0).all()) and float(np.mean(steps == 1)) > 0.5
 
 
 def _texts(name: Any) -> tuple[str, ...]:

@@ -17,6 +17,7 @@ from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 from typing import IO, Any
 
@@ -33,6 +34,8 @@ MOST_LINE = 2**22
 """Largest number of characters in one line."""
 FREE, RATIO = 2**26, 200
 """A compressed file may unpack to ``FREE`` bytes, or to ``RATIO`` times its size if that is more."""
+PACKED = (b"PK\x03\x04", b"\x1f\x8b", b"BZh", b"\xfd7zXZ", b"7z\xbc\xaf", b"\x28\xb5\x2f\xfd", b"Rar!")
+"""First bytes of packed files."""
 SEPARATORS = (",", ";", "\t", "|", " ")
 NAMES = {",": "comma", ";": "semicolon", "\t": "tab", "|": "bar", " ": "space"}
 COMMENTS = ("#", "%", "//", "!")
@@ -63,7 +66,7 @@ _UNIT = re.compile(
 _OF_TIMES = re.compile(r"(?i)date|time|month|year|day|datum|zeit|period")
 _DAY = r"([^\W\d]{2,9}[.,]{0,2} )?"  # of the week
 _TIME = re.compile(
-    rf"{_DAY}\d{{1,4}}(\. |[-/. ])(de )?(\d{{1,2}}|[^\W\d]{{3,10}}\.?)([-/. ,]+(de )?\d|$).*|\d{{1,2}}:\d\d.*"
+    rf"{_DAY}\d{{1,4}}(\. |[-/. ])(de )?(\d{{1,2}}|[^\W\d]{{3,10}}\.?)([-/. ,]+(de )?\d|$).*|\d{{1,2}}:(\d\d|\d:\d).*"
     rf"|{_DAY}[^\W\d]{{3,10}}\.?(-\d\d|[ -](\d{{1,2}},? (\d\d:\d\d.*)?)?\d{{4}}.*)"
     r"|\d{4}\W*[QW] ?\d+.*|(Q[1-4]|[KC]?W ?\d+)\W?\d{4}|\d{4}M\d\d|\d{4}-?\d\d(-?\d\d)?([T ].*)?"
 )
@@ -85,7 +88,7 @@ class FileOptions:
     missing : additional marks of missing values
     series : the column that names series, or several columns joined by ``+``
     wide : whether every column is a series
-    align : how readings are put on a regular grid: nearest, mean or last, and perhaps the interval, as in mean:1h
+    align : how readings are put on a regular grid: nearest, mean, last or sum, and perhaps the interval, as in mean:1h
     member : the file that is read of those in a zip, or the sheet of a workbook
     """
 
@@ -169,14 +172,24 @@ def unpacked(path: Path, member: str | None = None) -> Iterator[IO[bytes]]:
             if member is not None and magic != b"PK\x03\x04":
                 raise InvalidInput("the file is no zip", field="--member")
             if magic.startswith(b"\x1f\x8b"):
-                yield io.BufferedReader(_Bounded(gzip.GzipFile(fileobj=file), size))  # type: ignore[arg-type]
+                yield _unpacked_once(gzip.GzipFile(fileobj=file), size)  # type: ignore[arg-type]
             elif magic == b"PK\x03\x04":
                 with zipfile.ZipFile(file) as archive, archive.open(_chosen(archive, member)) as inner:
-                    yield io.BufferedReader(_Bounded(inner, size))
+                    yield _unpacked_once(inner, size)
+            elif magic.startswith(PACKED):
+                raise Malformed("is packed in another way than by gzip or zip; unpack it first", field="body")
             else:
                 yield file
         except (gzip.BadGzipFile, zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError, RuntimeError) as error:
             raise Malformed(f"cannot be unpacked: {error}", field="body") from error
+
+
+def _unpacked_once(inner: IO[bytes], size: int) -> IO[bytes]:
+    """Return a bounded reader of a packed file; raises Malformed if that packs another packed file."""
+    reader = io.BufferedReader(_Bounded(inner, size))
+    if reader.peek(8).startswith(PACKED):
+        raise Malformed("packs a file that is packed itself; unpack it first", field="body")
+    return reader
 
 
 def _chosen(archive: zipfile.ZipFile, wanted: str | None) -> zipfile.ZipInfo:
@@ -187,9 +200,11 @@ def _chosen(archive: zipfile.ZipFile, wanted: str | None) -> zipfile.ZipInfo:
     if wanted is not None:
         if (found := next((one for one in members if one.filename == wanted), None)) is None:
             raise InvalidInput(f"the zip has no file {wanted!r}; it has {names}", field="--member")
-        return found
-    if not members or (members[1:] and members[0].file_size < CLEARLY * sum(one.file_size for one in members[1:])):
+        members = [found]
+    elif not members or (members[1:] and members[0].file_size < CLEARLY * sum(one.file_size for one in members[1:])):
         raise Malformed(f"packs {len(members)} files: {names}; say --member", field="body")
+    if members[0].compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):  # others unpack without a bound
+        raise Malformed("is packed in another way than by deflating; unpack it first", field="body")
     return members[0]
 
 
@@ -254,12 +269,13 @@ def rows(path: Path, dialect: Dialect) -> Iterator[Line]:
 
 
 def _cells(text: Iterable[str], separator: str) -> Iterator[Line]:
-    if separator == " ":
-        yield from (line.split() if '"' not in line else next(csv.reader([line.strip()], **_QUOTED)) for line in text)
-        return
     reader = csv.reader(text, delimiter=separator, skipinitialspace=separator != "\t")
     try:
-        yield from reader
+        if separator != " ":
+            yield from reader
+        else:
+            quoted = partial(csv.reader, **_QUOTED)
+            yield from (line.split() if '"' not in line else next(quoted([line.strip()])) for line in text)
     except csv.Error as error:
         raise Malformed(f"is no table: {error} (line {reader.line_num})", field="body") from error
 
@@ -324,6 +340,8 @@ def understood(path: Path, given: FileOptions) -> Dialect:
         text = codecs.getincrementaldecoder(encoding)("replace").decode(head)
     except LookupError:
         raise InvalidInput(f"there is no {encoding!r}", field="--encoding") from None
+    if "\0" in text:
+        raise Malformed("is no text, and no other file that is read", field="body")
     found = io.StringIO(text, newline="").readlines()
     found = found if is_whole or len(found) < 2 else found[:-1]
     told = _SEP.fullmatch(found[0].strip())

@@ -24,9 +24,10 @@ Line = list[str]
 MOST = 2**27
 """Largest number of bytes of a document, which is read as a whole."""
 MOST_CELLS = 2**25
-"""Largest number of cells in a table that is made from a document."""
+"""Largest number of cells in a table that is made from a document, empty ones included."""
 FEW = 1000
 """Number of lines of JSON from which the names of the columns are taken."""
+_SHEET, _PLACE = re.compile(r"xl/worksheets/[^/]*\.xml"), re.compile(rb'\br="([A-Z]{1,3})(\d{1,7})"')
 FEW_TIMES = 9
 """Largest number of rows with times in a sheet that may be one of contents."""
 ZONES = ("utc_offset_seconds", "timezone")
@@ -336,6 +337,11 @@ def workbook(path: Path, wanted: str | None = None) -> tuple[Any, dict[str, Any]
             size = sum(member.file_size for member in archive.infolist())
         if size > max(dialect.FREE, dialect.RATIO * path.stat().st_size):
             raise Malformed(f"unpacks to more than {dialect.RATIO} times its size", field="body")
+        with zipfile.ZipFile(path) as archive:
+            for member in archive.namelist():
+                if _SHEET.fullmatch(member):
+                    with archive.open(member) as sheet_file:
+                        _check_extent(sheet_file)
     try:
         with CalamineWorkbook.from_path(str(path)) as book:
             if wanted is not None and wanted not in book.sheet_names:
@@ -351,6 +357,22 @@ def workbook(path: Path, wanted: str | None = None) -> tuple[Any, dict[str, Any]
     writer(held).writerows(zip(*(_of_column(cells) for cells in zip_longest(*sheet)), strict=True))
     held.flush()
     return held, {"format": "workbook", "sheet": name, "other sheets": others and f"{others}; --member takes one"}
+
+
+def _check_extent(file: IO[bytes]) -> None:
+    """Raise Malformed if cells of a sheet lie so far apart that a table of all between them takes too much memory."""
+    columns, rows, rest = set[bytes](), {1}, b""
+    while block := file.read(2**20):
+        found = _PLACE.findall(rest + block)
+        columns |= {column for column, _ in found}
+        rows = {min(numbers := rows | {int(row) for _, row in found}), max(numbers)}
+        rest = block[-20:]
+    places = [int.from_bytes(bytes(byte - 64 for byte in one), "big") for one in columns] or [1]
+    width = max(26**2 * (at >> 16) + 26 * (at >> 8 & 255) + (at & 255) for at in places)
+    if width * (max(rows) - min(rows) + 1) > MOST_CELLS:
+        raise Malformed(
+            f"has cells in {width} columns and {max(rows)} rows; delete those far from the table", field="body"
+        )
 
 
 def _rows_in(sheet: Sequence[Sequence[Any]]) -> tuple[int, int, bool]:

@@ -44,7 +44,7 @@ _TITLED = re.compile(r"(?<!\d)(\d{1,2}[-/.]\d{1,2}[-/.]\d{4}|\d{4}-\d\d-\d\d)(?!
 """A day in a title above the rows of the day."""
 _DIGIT = re.compile(r"\d")
 _DAY = re.compile(r"(?i)\d{8}|\d{1,4}([-/. ])(\d{1,2}|[a-z]{3,10})\1\d{1,4}([ T]0?0:00(:00)?)?")
-_PARTS_OF_DAY = (24, 48, 96, 288)
+PARTS_OF_DAY = (24, 48, 96, 288)
 BLOCK = 10_000
 """Number of rows of a Parquet file that are read at a time."""
 FEWEST_ROWS, MOST_NOTES = 10, 10_000
@@ -198,7 +198,9 @@ def _text(path: Path, given: FileOptions, said: dict[str, Any], held: Any = None
         "words after the last column left out": one.remarks,
     }
     if held is None:
-        about = {"encoding": one.encoding, "separator": dialect.NAMES.get(one.separator, one.separator)} | about
+        is_guess = given.encoding is None and not one.encoding.startswith("utf")
+        encoding = f"{one.encoding}{', by its letters; --encoding takes another' if is_guess else ''}"
+        about = {"encoding": encoding, "separator": dialect.NAMES.get(one.separator, one.separator)} | about
 
     def rows(_: Any = held) -> Iterator[Line]:
         """Yield the rows."""
@@ -282,12 +284,12 @@ def _parts_of_day(raw: Raw) -> list[int] | None:
         return None
     if raw.said.get("header") == "none":
         spread = [*takewhile(lambda at: kinds[at] == "number", range(day + 1, raw.width))]
-        return spread if len(spread) in _PARTS_OF_DAY else None
+        return spread if len(spread) in PARTS_OF_DAY else None
     found = [(at, one) for at, name in enumerate(raw.names) if (one := _PART_OF_DAY.fullmatch(name.partition(" [")[0]))]
     begin = int(found[0][1][2])
     is_run = all(one[1] == found[0][1][1] and int(one[2]) == begin + number for number, (_, one) in enumerate(found))
     is_run = is_run and begin in (0, 1) and found[-1][0] - found[0][0] == len(found) - 1
-    return [at for at, _ in found] if is_run and len(found) in _PARTS_OF_DAY else None
+    return [at for at, _ in found] if is_run and len(found) in PARTS_OF_DAY else None
 
 
 def _are_years(cells: Sequence[str]) -> bool:
@@ -335,7 +337,9 @@ def _parquet(path: Path) -> Raw:
 
     try:
         with parquet.opened(path, MEMORY_MB) as found:
-            names = [*found.kinds]
+            names, size = [*found.kinds], found.size()
+        if size > max(dialect.FREE, dialect.RATIO * path.stat().st_size):
+            raise ValueError(f"unpacks to more than {dialect.RATIO} times its size")
     except (ServiceError, ValueError) as error:
         raise ValueError(f"{path}: {error}") from error
     return Raw(names, rows, {"format": "Parquet"}, len(names), is_text=False)

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import bz2
 import gzip
 import json
 import re
 import shlex
+import zipfile
 from calendar import monthrange
 from dataclasses import replace
 from datetime import datetime, timedelta
@@ -14,6 +16,7 @@ from pathlib import Path
 from random import Random
 from typing import Any
 
+import duckdb
 import numpy as np
 import pytest
 
@@ -135,11 +138,71 @@ def test_many_series_are_found(tmp_path: Path) -> None:
     assert found.names == ["series", "time", "sales"]
     assert [*found.rows()][1] == ["x q", f"{FIRST:{ISO}}", "20.0"]
     rows = [f"{when:{ISO}},{a},{one}" for when, one in hours(24) for a in (1, 2, 3)]
-    with pytest.raises(ValueError, match=r"several rows have the time '2024-01-01T00:00:00'; say --series"):
-        read(tmp_path / "numbers.csv", "\n".join(["time,house,load", *rows]))
-    assert read(tmp_path / "numbers.csv", "\n".join(["time,house,load", *rows]), series="house").numbers == ["load"]
+    found = read(tmp_path / "numbers.csv", "\n".join(["time,house,load", *rows]))
+    assert (found.series, found.numbers) == ("house", ["load"])
+    rows = [f"{when:{ISO}},{a},{b},{one + a + 2 * b}" for when, one in hours(24) for a in (1, 2) for b in (1, 2)]
+    found = read(tmp_path / "numbers.csv", "\n".join(["time,line,bus,load", *rows]))
+    assert (found.names, found.said["series"]) == (["series", "time", "load"], "4, named by line+bus")
+    with pytest.raises(ValueError, match=r"several rows have the time '2024-01-01T00:00:00'; say --series .* or line,"):
+        read(tmp_path / "numbers.csv", "\n".join(["time,name,line,load", *(r.replace(",1,1,", ",1,2,") for r in rows)]))
+    rows = [f"{when:{ISO}},{a},{one}" for when, one in hours(24) for a in (1, 2, 3)]
+    read(tmp_path / "numbers.csv", "\n".join(["time,house,load", *rows]))
     assert table(tmp_path / "numbers.csv", series="house").series == "house"
-    assert found.named(time="when", series="who").names == ["who", "when", "sales"]
+    assert found.named(time="when", series="who").names == ["who", "when", "load"]
+
+
+@pytest.mark.parametrize(
+    ("names", "form"),
+    [
+        ("time", "%Y-%m-%d %H:%M:%S:{}"),
+        ("time", "%m/%d/%Y %H:%M:%S.{}0"),
+        ("time", "%m/%d/%Y %I:%M:%S.{} %p"),
+        ("Zeit", "%d.%m.%Y %H:%M:%S,{}"),
+        ("Zeit", "%d.%m.%Y %H:%M:%S.{}0000"),
+        ("date;clock", "%d.%m.%Y;%H:%M:%S:{}"),
+        ("Date;Time", "%-d.%-m.%Y;%-H:%-M:%-S.{}"),
+        ("year;month;day;hour;minute;second", "%Y;%m;%d;%H;%M;%S.{}"),
+        ("time", "%Y%m%d%H%M%S{}"),
+        ("time", "%Y%m%d%H%M%S.{}"),
+        ("System Time", "%H:%M:%S:{}"),
+        ("time", "excel"),
+    ],
+)
+def test_fractions_of_seconds_are_kept(names: str, form: str, tmp_path: Path) -> None:
+    stamps = [datetime(2024, 5, 27, 11, 4, 55) + timedelta(milliseconds=101 * at) for at in range(100)]
+    cells = [f"{when:{form}}".format(f"{when.microsecond // 1000:03d}") for when in stamps]
+    if form == "excel":
+        cells = [f"{(when - datetime(1899, 12, 30)) / timedelta(days=1):.10f}" for when in stamps]
+    content = "\n".join([f"{names};v", *(f"{cell};{at * at % 97}" for at, cell in enumerate(cells))])
+    given = {"time_format": "2024-05-27 %H:%M:%S"} if names == "System Time" else {}
+    found = read(tmp_path / "x.csv", content, **given)
+    assert found.time is not None
+    assert [*map(datetime.fromisoformat, column(found, found.time))] == stamps
+
+
+def test_rows_that_repeat_are_one_reading_and_events_are_added(tmp_path: Path) -> None:
+    times = steps(300, 60, lambda t, at: f"{t:{ISO}},{at * at % 97}")
+    again = [row for at, row in enumerate(times) for row in [row] * (1 + at % 2)]
+    numbered = [f"{at},{row}" for at, row in enumerate(again)]
+    series = sorted(f"{row},{name}" for row in again for name in ("a", "b"))
+    for rows, names, left_out in ((again, "time,v", 150), (numbered, "id,time,v", 150), (series, "time,v,name", 300)):
+        found = read(tmp_path / "x.csv", "\n".join([names, *rows]))
+        assert found.said["rows left out, as they repeat others exactly"] == left_out
+        assert column(found, "v")[-1] == f"{299 * 299 % 97}"
+        assert found.count == len([*found.rows()]) == len(rows) - left_out
+    events = steps(300, 8, lambda t, at: f"{t:%Y-%m-%d},{'ab'[at % 3 > 1]},{at % 4}")  # 180 a day, some of them equal
+    with pytest.raises(
+        ValueError, match=r"several rows have the time '2024-03-01'; say --series .* such as shop or sold"
+    ):
+        read(tmp_path / "x.csv", "\n".join(["day,shop,sold", *events]))
+    found = read(tmp_path / "x.csv", "\n".join(["day,shop,sold", *events, "2024-03-05,a,7"]), align="sum:1d")
+    assert found.said["aligned"] == "sum, every 1d: 298 joined with others"
+    assert column(found, "day") == [f"2024-03-{day:02d}T00:00:00" for day in range(1, 6)]
+    assert column(found, "sold") == ["270", "180", "0", "0", "7"]
+    with pytest.raises(ValueError, match="sum"):
+        read(tmp_path / "x.csv", "\n".join(["day,shop,sold", *events]), align="total")
+    found = read(tmp_path / "x.csv", "\n".join(["day,shop,sold", *events]), align="sum:1d", series="shop")
+    assert sum(map(int, column(found, "sold"))) == 450
 
 
 def test_a_day_has_one_time_where_each_day_comes_once(tmp_path: Path) -> None:
@@ -173,6 +236,33 @@ def test_packed_files_have_bounds(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
         read(tmp_path / "bomb.gz", gzip.compress(plain + b"2024-01-03T12:00:00,1\n" * 2_000_000))
     with pytest.raises(ValueError, match="cannot be unpacked"):
         read(tmp_path / "cut.gz", gzip.compress(plain)[:-20])
+    inner = zipped(tmp_path / "inner.zip", ("a.csv", plain)).read_bytes()
+    for twice in (gzip.compress(gzip.compress(plain)), zipped(tmp_path / "x.zip", ("a.zip", inner)).read_bytes()):
+        with pytest.raises(ValueError, match="packs a file that is packed itself; unpack it first"):
+            read(tmp_path / "twice", twice)
+    with zipfile.ZipFile(tmp_path / "other.zip", "w", zipfile.ZIP_BZIP2) as archive:
+        archive.writestr("a.csv", plain + b"0" * 2**24)
+    with pytest.raises(ValueError, match="is packed in another way than by deflating; unpack it first"):
+        table(tmp_path / "other.zip")
+    with pytest.raises(ValueError, match="is packed in another way than by gzip or zip; unpack it first"):
+        read(tmp_path / "x.csv.bz2", bz2.compress(plain))
+    with pytest.raises(ValueError, match="is no text, and no other file that is read"):
+        read(tmp_path / "x.csv", plain + bytes(4))
+    with pytest.raises(ValueError, match=r"is no table: field larger than field limit"):
+        read(tmp_path / "x.csv", b'time v\n"' + b"x" * 2**18)
+    with zipfile.ZipFile(workbook(tmp_path / "near.xlsx")) as near, zipfile.ZipFile(tmp_path / "far.xlsx", "w") as far:
+        for name in near.namelist():
+            last = b'<row><c r="B2"><v>1</v></c><c r="XFD1048576"><v>1</v></c></row></sheetData>'
+            far.writestr(name, near.read(name).replace(b"</sheetData>", last))
+    with pytest.raises(
+        ValueError, match="has cells in 16384 columns and 1048576 rows; delete those far from the table"
+    ):
+        table(tmp_path / "far.xlsx")
+    with duckdb.connect() as connection:
+        same = "select timestamp '2024-01-01' as time, 1.0::double as v from range(5000000)"
+        connection.execute(f"copy ({same}) to '{tmp_path / 'x.parquet'}' (format parquet, compression zstd)")
+    with pytest.raises(ValueError, match="unpacks to more than 200 times"):
+        table(tmp_path / "x.parquet")
     monkeypatch.setattr(dialect, "MOST_LINE", 2**10)
     with pytest.raises(ValueError, match="a line of more than 1024"):
         read(tmp_path / "long.csv", plain + b"x" * 4096)
@@ -196,7 +286,7 @@ def test_options_that_name_nothing_are_refused(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match=r"is not utf-8 throughout.*--encoding"):
         read(tmp_path / "x.csv", plain * 100 + "2024-01-03T12:00:00,ä".encode("latin-1"))
     found = read(tmp_path / "x.csv", b"time,\xe4\n2024-01-01,1\n2024-01-02,\n", skip=0, header=True)
-    assert (found.names, found.said["encoding"]) == (["time", "ä"], "latin-1")
+    assert (found.names, found.said["encoding"]) == (["time", "ä"], "latin-1, by its letters; --encoding takes another")
 
 
 def test_a_short_file_is_read(tmp_path: Path) -> None:
@@ -879,6 +969,20 @@ def test_options_undo_what_a_file_is_taken_for(tmp_path: Path) -> None:
         ("cp1254", "Tarih;Üretim;Şehir"),
         ("cp850", "Zeit;Außentemperatur;Gebäude"),
         ("cp1252", "Date;Débit m³/s à l'aval;Lieu"),
+        *((one, "Datums;Vērtība;Ieņēmumi") for one in ("cp1257", "iso8859-13", "iso8859-4")),
+        *((one, "Oro temperatūra;Data;Reikšmė") for one in ("cp1257", "iso8859-13")),
+        *((one, "Kuupäev;Müük;Õhutemperatuur") for one in ("cp1257", "cp1252")),
+        *((one, "Datum/Čas;Údaj;Množství") for one in ("cp1250", "iso8859-2")),
+        *((one, "Data;Źródło;Zużycie") for one in ("cp1250", "iso8859-2")),
+        *((one, "Időpont;Érték;Vízállás") for one in ("cp1250", "iso8859-2")),
+        *((one, "Dată;Putere;Temperatură") for one in ("cp1250", "iso8859-2")),
+        ("cp1250", "Čas;Wert;Hodnota"),
+        ("cp1254", "Tarih;Sıcaklık;Yağış"),  # noqa: RUF001
+        ("cp1254", "İstasyon;Değer;Gün"),
+        *((one, "ΗΜΕΡΟΜΗΝΙΑ;Χρόνος;Ύψος") for one in ("cp1253", "iso8859-7")),  # noqa: RUF001
+        ("cp1252", "Dato;Måned;Værdi"),
+        ("cp1255", "תאריך;ערך;תחנה"),
+        ("euc-jp", "日付;時刻;電力使用量"),
     ],
 )
 def test_words_in_other_encodings_are_read(encoding: str, words: str, tmp_path: Path) -> None:
@@ -1464,3 +1568,7 @@ def test_plausible_numbers_are_not_called_missing(tmp_path: Path) -> None:
     assert ",-99," in content
     assert ",-9.99\n" in content
     assert read(tmp_path / "x.csv", content).said["perhaps missing"] is None
+    rain = "\n".join(["day,RH", *steps(99, 1440, lambda t, at: f"{t:%Y%m%d},{at * 37 % 40 - 1}")])
+    assert read(tmp_path / "x.csv", rain).said["perhaps missing"] == "-1; say --missing"
+    told = f"# RH : Daily amount of rain (in 0.1 mm) (-1 for <0.05 mm)\n{rain}"
+    assert read(tmp_path / "x.csv", told).said["perhaps missing"] is None

@@ -61,7 +61,7 @@ function correction(found, options, again, isOpen) {
     ["Marks of missing values", text("missing", ""), "With blanks between."],
     ["Column of series", h("input", { type: "text", name: "series", list: known.id, placeholder: "as found" })],
     ["Series", select("wide", { true: "every column is one" })],
-    ["Grid of times", text("align", "as found"), "nearest, mean or last, also mean:1h; none: as they are."],
+    ["Grid of times", text("align", "as found"), "nearest, mean, last or sum, also mean:1h; none: as they are."],
   ];
   for (const [, control] of given) {
     const value = options[control.name];
