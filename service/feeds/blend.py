@@ -149,7 +149,7 @@ class Blend:
             self.lead = blend.DISCOUNT * gain + better, blend.DISCOUNT * squares + better * better
 
     def yields_to_zero(self, value: float, bounds: Bounds) -> bool:
-        """Say whether the blend's forecasts were not yet clearly better than 0, which is then forecast for ``value``."""
+        """Say whether 0 is forecast instead of ``value``, as the blend was not yet clearly better than 0."""
         return self.is_served and bounds.yields_to_zero(value, *self.lead)
 
     def forecast(self, values: Floats, slot: int, model: float, bounds: Bounds) -> tuple[float, Said, Said]:

@@ -254,7 +254,8 @@ def monthly(y: Floats, **settings: Any) -> list[FeedOutcome]:
     """Return what came of each call of a feed that takes a series month by month."""
     one = Forecaster(spec_of({"target": "y", "every": "1mo", "steps": [1, 6, 12], **settings}))
     return [
-        one.observe([{"time": f"{2000 + i // 12}-{i % 12 + 1:02d}-01", "y": value}]) for i, value in enumerate(y.tolist())
+        one.observe([{"time": f"{2000 + i // 12}-{i % 12 + 1:02d}-01", "y": value}])
+        for i, value in enumerate(y.tolist())
     ]
 
 
