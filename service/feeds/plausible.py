@@ -295,7 +295,7 @@ def bounds_of(values: Floats, spec: FeedSpec) -> Bounds:
     others = n if lowest > 0.0 else int(np.count_nonzero(values))
     may_be_zero = low <= 0.0 <= high and n >= LEAST and others <= (1.0 - OFTEN_ZERO) * n
     is_rare = may_be_zero and 2 * others <= n
-    if spec.minimum == "auto" and lowest >= 0.0 and (is_rare or n >= min(LEAST_ABOVE, spec.window)):
+    if spec.minimum == "auto" and lowest >= 0.0 and (may_be_zero or n >= min(LEAST_ABOVE, spec.window)):
         low = 0.0
     if spec.finds_outliers and n >= ENOUGH and _is_mostly_still(values):
         low, high = max(low, lowest), min(high, float(np.maximum.reduce(values)))
