@@ -43,6 +43,7 @@ MODEL, LAST, SEASONAL, MEAN, WEEK, LINEAR, LOG, DAILY, YEARLY, LONGER = range(le
 SEASONS = 4  #: of which means are
 LAGS = (1, 2, 3)  #: readings before the newest that linear experts see
 WIDTHS = (24, 168)  #: of the means that they see
+NO_LEAD = 0.0, 0.0  #: over 0: sums of the differences of errors, and of their squares, discounted
 LEAST = 100  #: readings with all that experts look back on, from which those without are not learnt
 
 
@@ -111,7 +112,7 @@ class Blend:
         first = (timeline.time or 0.0) - timeline.slot * every.seconds
         self._begun = round(local_times(np.array([first]), timeline.zone)[0] % DAY / every.seconds) if day else 0
         self.state = blend.new_state(self.look)
-        self.rare = 0.0, 0.0  # errors of the blend and of zero, discounted
+        self.lead = NO_LEAD
         self.is_served = spec.has_blends
         seconds = every.approximate_seconds()
         longer = [WEEK if n * seconds < 30 * DAY else YEARLY for n in self.seasons[1:] if n != day]
@@ -138,12 +139,10 @@ class Blend:
         at = len(values) - 1 - (newest - slots)
         given = np.concatenate([np.full(len(at) - len(model), np.nan), model])
         here = at >= self._least_known(at)
-        self.state, out, self.rare = blend.new_state(self.look), np.full(len(at), np.nan), (0.0, 0.0)
+        self.state, out, self.lead = blend.new_state(self.look), np.full(len(at), np.nan), NO_LEAD
         out[here] = blend.replay(
             self.look, values, at[here], slots[here] + self._begun, actual[here], given[here], self.state
         )
-        for value, true in zip(out.tolist(), actual.tolist(), strict=True):
-            self._compare(value, true)
         return out[len(at) - len(model) :]
 
     def _least_known(self, at: Ints) -> int:
@@ -152,14 +151,15 @@ class Blend:
         known = nearest[nearest <= at[-LEAST]] if len(at) >= LEAST else nearest[:0]
         return int(known.max(initial=0))
 
-    def _compare(self, value: float, actual: float) -> None:
+    def compare(self, value: float, actual: float) -> None:
+        """Count by how much the blend's forecast ``value`` of a reading was better than 0, unless it is NaN."""
         if not isnan(value):
-            wrong, zero = self.rare
-            self.rare = blend.DISCOUNT * wrong + abs(actual - value), blend.DISCOUNT * zero + abs(actual)
+            (gain, squares), better = self.lead, abs(actual) - abs(actual - value)
+            self.lead = blend.DISCOUNT * gain + better, blend.DISCOUNT * squares + better * better
 
-    def yields_to_zero(self, share: float) -> bool:
-        """Say whether the blend's errors are at least ``share`` times the errors of always forecasting 0."""
-        return bool(self.is_served and share and share * self.rare[1] <= self.rare[0])
+    def yields_to_zero(self, value: float, bounds: Bounds) -> bool:
+        """Say whether 0 is forecast instead of ``value``, as the blend was not yet clearly better than 0."""
+        return self.is_served and bounds.yields_to_zero(value, *self.lead)
 
     def forecast(self, values: Floats, slot: int, model: float, bounds: Bounds) -> tuple[float, Said, Said]:
         """Return the blended forecast from the newest of ``values``, each expert's forecast, and each expert's weight.
@@ -182,7 +182,7 @@ class Blend:
         """Learn from the ``actual`` reading; ``said`` are the experts' forecasts of it, ``value`` is the blend's."""
         if not self.is_served:
             return
-        self._compare(value, actual)
+        self.compare(value, actual)
         found = np.array([said[place] for place in self._places], np.float64)
         blend.learn(self.look, values, len(values) - 1, slot + self._begun, actual, self.state)
         blend.weigh(self.look, found, value, actual, self.state)
@@ -194,14 +194,15 @@ class Blend:
     def doubt(self) -> None:
         """Reset the weights to their initial values."""
         blend.forget_record(self.look, self.state)
-        self.rare = 0.0, 0.0
+        self.lead = NO_LEAD
 
     def to_arrays(self) -> dict[str, Any]:
         """Return the state as a dictionary."""
-        return {"state": self.state.copy(), "rare": np.array(self.rare)}
+        return {"state": self.state.copy(), "lead": np.array(self.lead)}
 
     def restore(self, arrays: Mapping[str, Any]) -> None:
         """Restore the state from the dictionary that ``to_arrays`` returned."""
         self.state = np.array(arrays["state"], np.float64)
-        wrong, zero = arrays.get("rare", (0.0, 0.0))  # feeds had nothing of it before
-        self.rare = float(wrong), float(zero)
+        wrong, zero = arrays.get("rare", (0.0, 0.0))  # of 0.2 feeds: the errors of the blend and of 0
+        gain, squares = arrays.get("lead", (zero - wrong, 0.0))
+        self.lead = float(gain), float(squares)

@@ -13,8 +13,11 @@ from numpy.typing import NDArray
 
 from livesvm.service.feeds.features import seasonal_back
 from livesvm.service.feeds.forecasts import Served
+from livesvm.service.feeds.plausible import Bounds
 
 Floats = NDArray[np.float64]
+
+ANY = Bounds(-math.inf, math.inf)
 
 
 class NaiveForecast(NamedTuple):
@@ -27,24 +30,27 @@ class NaiveForecast(NamedTuple):
     served: Served
 
 
-def naive_forecast(values: Floats, step: int, season: int, coverage: float | None, zero: float = 0.0) -> NaiveForecast:
+def naive_forecast(
+    values: Floats, step: int, season: int, coverage: float | None, bounds: Bounds = ANY
+) -> NaiveForecast:
     """Return the naive forecast of the reading that comes ``step`` readings after the last of ``values`` (n,).
 
     Parameters
     ----------
     values : the readings, oldest first, of which at least two are numbers; NaN: a missing reading
     season : the length of the season in readings; 0: no season
-    zero : 0 is forecast unless the errors of the other forecast are below this share of the errors of 0; if ``zero``
-        is 0, 0 is never forecast
+    bounds : say when 0 is forecast; differences of errors of less than a step apart count as one
     """
     real = np.isfinite(values)
     last = float(values[real][-1])
     reach = min(step, max(1, (len(values) - 1) // 2))  # errors further ahead would be one or two
+    seasonal = _seasonal(values, step, season)
+    if coverage is None and bounds.zero is not None and not (last or seasonal):  # no need to compare
+        return NaiveForecast(0.0, None, last, seasonal, "zero")
     errors = _changes(values, reach)
     if not errors.size:  # gaps lie just so
         errors = np.diff(values[real])
     errors = errors * math.sqrt(step / reach)
-    seasonal = _seasonal(values, step, season)
     served: Served = "last-value"
     value, back, usual = last, reach, errors.mean()
     if seasonal is not None:
@@ -54,9 +60,20 @@ def naive_forecast(values: Floats, step: int, season: int, coverage: float | Non
             value, served, back, usual = seasonal, "seasonal-naive", phase, others.mean()
             errors = others if others.size >= season else np.concatenate([errors, others])  # few are too small by luck
     sizes = np.abs(values[back:])[real[back:] & real[:-back]]  # of the readings that the errors are of
-    if zero and sizes.size and zero * sizes.mean() <= usual:
+    if sizes.size and bounds.zero is not None and bounds.yields_to_zero(value, *_lead(values, back, step)):
         value, errors, served = 0.0, sizes, "zero"
     return NaiveForecast(value, None if coverage is None else _rank(errors, coverage), last, seasonal, served)
+
+
+def _lead(values: Floats, back: int, step: int) -> tuple[float, float]:
+    """Return how much smaller than those of 0 the errors of values ``back`` readings earlier are: sums, and of squares.
+
+    Errors of less than ``step`` readings apart depend on each other, and are summed before they are squared.
+    """
+    better = np.abs(values[back:]) - np.abs(values[back:] - values[:-back])
+    better[np.isnan(better)] = 0.0
+    better = np.add.reduceat(better, range(0, better.size, step))
+    return float(np.add.reduce(better)), float(better @ better)
 
 
 def _changes(values: Floats, back: int) -> Floats:

@@ -39,7 +39,7 @@ from livesvm.solvers.errors import InvalidInput, SolverError
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 
-SEEN = 200  #: readings that a suspected one is compared with while the window fills
+SEEN = 200  #: readings that a suspected one, or a forecast of 0, is compared with while the window fills
 LOOKS = 20  #: how often in a window it is asked whether scales still fit
 
 
@@ -387,7 +387,9 @@ class Forecaster:
                 scores.learn(scored)
                 scored.clear()
         for i in self._off_scale:
+            lead = self.blends[i].lead
             self.begin_blend_again(i)
+            self.blends[i].lead = lead  # over 0: what was forecast until now counts
         self._off_scale = []
 
     # -- models --------------------------------------------------------------------------------------------------------
@@ -562,7 +564,10 @@ class Forecaster:
         values = self.plausibility.levelled(self.history.newest(held), self.entered)
         lifted = lift[len(lift) - len(model) :]
         found = self.blends[step].begin(values, self.entered, slots, actual + lift, model + lifted)
-        return np.asarray(found - lifted)
+        out = np.asarray(found - lifted)
+        for value, true in zip(out.tolist(), actual[len(actual) - len(out) :].tolist(), strict=True):
+            self.blends[step].compare(value, true)
+        return out
 
     @property
     def entered(self) -> int:
@@ -716,7 +721,7 @@ class Forecaster:
             if step in early:
                 self.latest.append(early[step])
                 continue
-            value, half, last, seasonal, served = naive_forecast(values, step, season, self.spec.coverage, bounds.zero)
+            value, half, last, seasonal, served = naive_forecast(values, step, season, self.spec.coverage, bounds)
             value = bounds.inside(value)
             band = Band(None, None) if half is None else Band(value - half, value + half).inside(bounds)
             slot, when = newest.slot + step, every.after(newest.time, step)
@@ -782,7 +787,8 @@ class Forecaster:
         assert self.rows is not None
         assert self.timeline.every is not None
         layout, last, values = self.rows.layout, reading.values[0], self._values(reading.slot)
-        bounds = bounds_of(self._window(), self.spec)
+        recent = self.history.newest(min(self.history.count, max(SEEN, self.spec.window) + 1))
+        bounds = bounds_of(recent, self.spec)
         change = last - float(shared[1]) if len(layout.lags) > 1 else 0.0
         said, reach = list[Pending](), (-math.inf, -math.inf)  # of the band of the step before
         for i, step in enumerate(self.steps):
@@ -801,8 +807,11 @@ class Forecaster:
             if not (self.spec.levels or band.low is None or band.high is None):
                 reach = low - band.low, band.high - high
             band = band.inside(bounds)
-            if blend.yields_to_zero(bounds.zero):
-                value, served, band = 0.0, "zero", band.holding(0.0)
+            if blend.yields_to_zero(value, bounds):
+                season = self.season or self.season_at_first(self.timeline.every)
+                naive = naive_forecast(recent, step, season, None, bounds)
+                value, served = bounds.inside(naive.value), naive.served
+                band = band.holding(value)
             when = self.timeline.every.after(reading.time, step)
             forecast = Forecast(
                 step, reading.slot + step, when, reading.time, value, *band, served, known, experts, weights

@@ -103,7 +103,7 @@ class Pending(NamedTuple):
 
     step: int  #: its index
     forecast: Forecast
-    low: float  #: what the band is around: the value, or the blend where that is zero, or the lower quantile
+    low: float  #: what the band is around: the blend, also where a naive value is served for it, or the lower quantile
     high: float
     last_change: float
     weekly: float  #: the value of a week before, or the seasonal one where there is no week

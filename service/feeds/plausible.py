@@ -33,7 +33,7 @@ LEAST, ENOUGH = 8, 40  #: readings from which any is suspected, and from which t
 CHANGES = 3.0  #: times the largest change of the window, which are suspicious
 EXTREME = 100.0  #: ranges of the window that are suspicious where little is known
 LEAST_ABOVE = 200  #: readings, none of which is below 0, after which none is expected to be
-FEW = 10  #: pairs of values other than 0, with which other forecasts need at most half the errors of 0
+OFTEN_ZERO, CAUTION = 0.25, 1.0  #: a share of zeros from which 0 may be forecast; standard errors where it is a half
 FEW_SHIFTS = 4  #: in a window; with more of them, the levels belong to the series
 USUAL, USUAL_EXTREME = 0.01, 0.1  #: shares of the readings from which nothing is suspected any more
 
@@ -58,11 +58,21 @@ class Bounds(NamedTuple):
 
     low: float
     high: float
-    zero: float = 0.0  #: the share of the errors of 0 that others have to stay below; 0: it is not forecast
+    zero: float | None = None  #: standard errors by which others have to be better than 0; None: it is not forecast
 
     def inside(self, value: float) -> float:
         """Return the value, limited to the range."""
         return self.low if value < self.low else self.high if value > self.high else value
+
+    def yields_to_zero(self, value: float, gain: float, squares: float) -> bool:
+        """Say whether 0 is to be forecast instead of ``value``.
+
+        Parameters
+        ----------
+        gain : the errors of 0 minus those of such forecasts so far, summed
+        squares : the sum of the squares of these differences; the present forecast counts as one more that may fail
+        """
+        return self.zero is not None and gain < self.zero * math.sqrt(squares + value * value)
 
 
 class Verdict(NamedTuple):
@@ -274,7 +284,8 @@ def bounds_of(values: Floats, spec: FeedSpec) -> Bounds:
     """Return the range of forecasts from ``values`` (n,), and the condition for a forecast of 0.
 
     The range is bounded by the limits in ``spec``, by 0 if no value is negative, and by the least and the largest value
-    if most values repeat the one before. A forecast of 0 is possible only if at least half of the values are 0.
+    if most values repeat the one before. A forecast of 0 is possible only if at least a quarter of the values are 0. If
+    half of them are, it is the forecast until another one is better by :data:`CAUTION` standard errors.
     """
     (least, most), n = spec.limits, len(values)
     low, high = -math.inf if least is None else least, math.inf if most is None else most
@@ -282,13 +293,13 @@ def bounds_of(values: Floats, spec: FeedSpec) -> Bounds:
         return Bounds(low, high)
     lowest = float(np.minimum.reduce(values))
     others = n if lowest > 0.0 else int(np.count_nonzero(values))
-    pairs = max(1, others - 1)
-    is_rare = low <= 0.0 <= high and n >= LEAST and 2 * others <= n
-    if spec.minimum == "auto" and lowest >= 0.0 and (is_rare or n >= min(LEAST_ABOVE, spec.window)):
+    may_be_zero = low <= 0.0 <= high and n >= LEAST and others <= (1.0 - OFTEN_ZERO) * n
+    is_rare = may_be_zero and 2 * others <= n
+    if spec.minimum == "auto" and lowest >= 0.0 and (may_be_zero or n >= min(LEAST_ABOVE, spec.window)):
         low = 0.0
     if spec.finds_outliers and n >= ENOUGH and _is_mostly_still(values):
         low, high = max(low, lowest), min(high, float(np.maximum.reduce(values)))
-    return Bounds(low, max(low, high), pairs / (pairs + FEW) if is_rare else 0.0)
+    return Bounds(low, max(low, high), CAUTION * is_rare if may_be_zero else None)
 
 
 def _holding(reading: Reading, value: float) -> Reading:

@@ -12,7 +12,7 @@ from pydantic import ValidationError
 from livesvm.service.feeds.first_forecasts import naive_forecast
 from livesvm.service.feeds.forecaster import FeedOutcome, Forecaster
 from livesvm.service.feeds.forget import forget
-from livesvm.service.feeds.plausible import Plausibility
+from livesvm.service.feeds.plausible import Bounds, Plausibility
 from livesvm.service.feeds.snapshot import from_arrays, to_arrays
 from livesvm.service.feeds.spec import spec_of, stored_spec
 from livesvm.service.feeds.timeline import Reading
@@ -238,7 +238,8 @@ def test_rare_demand_is_forecast_as_zero_and_a_duty_is_not(window: int) -> None:
     assert np.mean(errors) <= y[13:].mean()
     assert made[-1][0].served == "zero"
     known = np.where(np.arange(60) == 48, np.nan, 0.0)
-    assert naive_forecast(np.append(known, 5.0), 12, 0, 0.9, 0.1).served == "zero"  # what 5 came after is not known
+    rare = Bounds(0.0, 9.0, 1.0)
+    assert naive_forecast(np.append(known, 5.0), 12, 0, 0.9, rare).served == "zero"  # what 5 came after is not known
     assert all(forecasts[0].low == 0.0 for forecasts in made[12:])
     duty = np.tile([0.0] * 14 + [5.0] * 10, 9)
     _, outcomes = fed(duty, season=24, steps=[1])
@@ -247,3 +248,70 @@ def test_rare_demand_is_forecast_as_zero_and_a_duty_is_not(window: int) -> None:
         for outcome, value in zip(outcomes[120:], duty[121:], strict=False)
     ]
     assert np.mean(right) > 0.9
+
+
+def monthly(y: Floats, **settings: Any) -> list[FeedOutcome]:
+    """Return what came of each call of a feed that takes a series month by month."""
+    one = Forecaster(spec_of({"target": "y", "every": "1mo", "steps": [1, 6, 12], **settings}))
+    return [
+        one.observe([{"time": f"{2000 + i // 12}-{i % 12 + 1:02d}-01", "y": value}])
+        for i, value in enumerate(y.tolist())
+    ]
+
+
+@pytest.mark.parametrize("window", [1000, 48])
+def test_a_series_of_zeros_says_0_and_random_demand_nearly_always(window: int) -> None:
+    for outcome in monthly(np.zeros(110), window=window)[8:]:
+        assert [(one.value, one.low, one.high) for one in outcome.forecasts] == [(0.0, 0.0, 0.0)] * 3
+    random = np.random.default_rng(2)
+    told = []
+    for _ in range(4):
+        y = np.where(random.random(110) < 0.05, random.poisson(9, 110) + 1.0, 0.0)
+        told += [one for outcome in monthly(y, window=window)[8:] for one in outcome.forecasts]
+    assert np.mean([one.value == 0.0 for one in told]) > 0.97
+    assert all(one.low == 0.0 for one in told)
+
+
+@pytest.mark.parametrize("window", [1000, 60])
+def test_demand_that_is_foreseen_is_forecast_and_one_that_ended_is_not(window: int) -> None:
+    december = np.where(np.arange(120) % 12 == 11, 7.0, 0.0)
+    runs = np.tile(np.repeat([0.0, 4.0], [20, 10]), 4)
+    for y, step, wrong in ((december, 0, 0.2), (december, 1, 0.2), (december, 2, 0.2), (runs, 0, 0.5)):
+        told = [outcome.forecasts[step] for outcome in monthly(y, window=window)[60:]]
+        actual = y[60 + told[0].step :]
+        value = np.array([one.value for one in told[: len(actual)]])
+        assert np.abs(value - actual).mean() <= wrong * actual.mean()
+    ended = np.append(december[:60], np.zeros(60))
+    assert not any(one.value for outcome in monthly(ended, window=window)[90:] for one in outcome.forecasts)
+
+
+def test_rare_values_of_naive_forecasts_are_as_they_came() -> None:
+    random = np.random.default_rng(5)
+    y = np.where(random.random(100) < 0.4, random.poisson(3, 100) + 0.1, 0.0)
+    served = [
+        (one.served, one.value, {*y[: at + 1].tolist()})
+        for at, outcome in enumerate(monthly(y, window=60))
+        for one in outcome.forecasts
+    ]
+    assert {"zero", "last-value"} <= {how for how, _, _ in served}
+    assert all(value in known for how, value, known in served if how in ("zero", "last-value", "seasonal-naive"))
+
+
+@pytest.mark.parametrize("settings", [{"minimum": 1.0, "maximum": 3.5}, {"minimum": 0.0, "maximum": 2.0}])
+def test_no_limit_is_passed_at_any_step_early_or_late(settings: dict[str, Any]) -> None:
+    random, least = np.random.default_rng(6), settings["minimum"]
+    for y in (np.where(random.random(100) < 0.3, 3.0, least), least + 2.0 * random.random(100)):
+        told = [one for outcome in monthly(y, window=60, **settings) for one in outcome.forecasts]
+        said = [number for one in told for number in (one.value, one.low, one.high) if number is not None]
+        assert len(told) > 250
+        assert least <= min(said)
+        assert max(said) <= settings["maximum"]
+
+
+def test_what_older_feeds_know_of_zero_is_read() -> None:
+    y = np.tile([0.0] * 14 + [5.0] * 10, 9)
+    one, _ = fed(y, season=24, steps=[1])
+    arrays = to_arrays(one)
+    assert arrays.pop("blend.0.lead")[0] > 0.0
+    old = from_arrays(one.spec, arrays | {"blend.0.rare": np.array([1.0, 99.0])})
+    assert old.blends[0].lead == (98.0, 0.0)

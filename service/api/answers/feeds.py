@@ -25,7 +25,7 @@ class ForecastTold(BaseModel):
     served: Served | None = Field(
         default=None,
         description="`blend`: of the model with naive forecasts and a linear model. Naive values are served "
-        "before there are models, and `zero` where half of the readings are 0 and 0 had the smaller errors.",
+        "before there are models. Of series that are half 0, `zero` is served until others were clearly better.",
     )
     known: Literal["announced", "held"] | None = Field(
         default=None, description="Whether the known columns of its time were announced, or hold their last values."
