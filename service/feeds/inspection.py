@@ -48,6 +48,8 @@ MOST_SERIES = 50
 EACH = 20
 """Rows of each later block that are."""
 DAY = 86_400.0
+LEAP, MOST_HELD = 366 * DAY, 1000
+"""Seconds and intervals without a reading: feeds take gaps that are no longer than one of both."""
 SORTED, MOST_TIMES = 200_000, 2**24
 """Most rows that are put in order in memory, and most times that are looked at."""
 OFTEN = 3
@@ -88,6 +90,11 @@ _DIRECTION = re.compile(r"(?i)(^|[^a-z])(w?dir|mwd|wd)([^a-z]|$)|direction|richt
 """Names of columns of degrees around the compass."""
 _SIX_OR_EIGHT = re.compile(r"\d{6}(\d\d)?")
 _CODE = re.compile(r"[1-9]\d{4,}|0\d+")
+_TOTAL = re.compile(
+    r"(?i)\W*(\w*summe|summa|(grand |sub-?)?total\w*|sum|soma|suma|somme|(sub)?totaal|moyenne|average|mean|mittel"
+    r"|mittelwert|durchschnitt|media|promedio|gemiddelde|medel|razem|gesamt)\b.*"
+)
+"""What stands in place of a time in a row that sums up rows above it."""
 _WHOLE = re.compile(r"-?\d{1,15}(\.0*)?")
 _ORDER = re.compile(r"(?i)\b([dtmyj])\1*[./-]([dtmyj])\2*[./-]([dtmyj])\3*\b")
 _PLAIN = re.compile(r"[+-]?\d+\.?\d*([eE][+-]?\d+)?")
@@ -675,7 +682,7 @@ class _Reader:
     def _stamps(self, rows: list[Line]) -> list[str]:
         """Return the times of rows."""
         if len(self.parts) == 1:
-            return [*map(itemgetter(self.parts[0]), rows)]
+            return [*map(str.strip, map(itemgetter(self.parts[0]), rows))]
         return [*map(file_times.joined, map(itemgetter(*self.parts), rows))]
 
     def _read_by(self, reader: file_times.Seconds, cells: list[str], begin: int) -> Times:
@@ -707,6 +714,7 @@ class _Reader:
             or any(
                 not file_times.is_impossible(cell, self._cells(self.parts)[0])
                 and not any(map(self._is_missing, cell.split(" ")))
+                and not _TOTAL.fullmatch(cell)
                 for cell in some
             )
         ):
@@ -715,7 +723,7 @@ class _Reader:
         self.left_out = odd
         self.raw = replace(self.raw, rows=lambda: (row for at, row in enumerate(source()) if at not in left_out))
         shown = ", ".join(map(repr, some[:3]))
-        self.said["rows left out, as their times do not exist"] = f"{len(odd)}, such as {shown}"
+        self.said["rows left out, as they have no time that exists"] = f"{len(odd)}, such as {shown}"
         self._read_first()
         return [form]
 
@@ -738,7 +746,7 @@ class _Reader:
             return False
         if not self.parts or not formats:
             return True
-        cell = file_times.joined([row[at] for at in self.parts])
+        cell = self._stamps([row])[0]
         if formats[0].read is None:
             is_time = dialect.kind_of(cell) in ("time", "number") or formats[0].reads([cell])
             return is_time and any(map(str.isdigit, cell))
@@ -891,6 +899,10 @@ class _Reader:
     def targets(self) -> list[str]:
         """Columns of numbers that vary, the likeliest target first."""
         vary = [at for at in self._of_kind("number") if len({*self.columns[at]}) > 1]
+        if self.series:  # a code of a series is none
+            names = [*zip(*(self.columns[at] for at in self.series), strict=True)]
+            most = len({*names}) if len(names) > 2 * len({*names}) else 0
+            vary = [at for at in vary if len({*zip(names, self.columns[at], strict=True)}) > most] or vary
         return sorted((self.raw.names[at] for at in vary), key=self._unlikely)
 
     def table(self) -> InspectedTable:
@@ -912,6 +924,8 @@ class _Reader:
         )
         found.row_of = None if raw.is_spread else self._row_of
         self._without_repeats()
+        self._without_names()
+        self._without_holes()
         found.count = self.count
         self._zone_of_autumn()
         found.zone, self.order = None if self.format is None or self.format.zoned else self.given.zone, self._order()
@@ -1060,6 +1074,7 @@ class _Reader:
     ) -> Sequence[str]:
         """Return the converted times; raises ValueError for a time that the format does not read."""
         read = None if form is None else form.read
+        cells = [*map(str.strip, cells)]
         if read is None and local is None:
             return cells
         found = list[str]()
@@ -1149,11 +1164,62 @@ class _Reader:
         gone = np.array([at for at in repeats if counts[which[at]] > 2 or self.seconds[at] // 3600.0 not in hours], int)
         if not hours or not gone.size:
             return
+        self._leave_out(gone)
+        self.said["rows left out, as they repeat others exactly"] = len(gone)
+
+    def _leave_out(self, gone: NDArray[np.int64]) -> None:
+        """Leave out rows, by their numbers from the first row that is sent."""
         rows, left_out = self.raw.rows, {*(self.begin + gone).tolist()}
         self.left_out = np.sort([*self.left_out, *map(self._row_in_file, left_out)])
         self.raw = replace(self.raw, rows=lambda: (row for at, row in enumerate(rows()) if at not in left_out))
         self.seconds, self.end, self.count = np.delete(self.seconds, gone), self.end - len(gone), self.count - len(gone)
-        self.said["rows left out, as they repeat others exactly"] = len(gone)
+
+    def _without_names(self) -> None:
+        """Leave out rows that name no series and have a value, as totals have, or have nothing but a time.
+
+        Other rows without a name have the values of columns that all series share.
+        """
+        if not self.series or len(self.seconds) < self.count:
+            return
+        rest = [at for at in range(self.raw.width) if at not in {*self.parts, *self.series}]
+        target = [self.raw.names.index(name) for name in self.targets[:1]]
+        gone = [
+            at
+            for at, row in enumerate(islice(self.raw.rows(), self.begin, self.end))
+            if all(self._is_missing(row[one]) for one in self.series)
+            and (
+                any(not self._is_missing(row[one]) for one in target) or all(self._is_missing(row[one]) for one in rest)
+            )
+        ]
+        if gone:
+            self._leave_out(np.array(gone))
+            self.said["rows left out, as they name no series"] = len(gone)
+
+    def _without_holes(self) -> None:
+        """Leave out rows on one side of gaps that are too long for a feed: the newest part of a series is kept.
+
+        A part has at least ``ENOUGH`` readings, or is the longest one.
+        """
+        steps = np.diff(np.sort(self.seconds)) if len(self.seconds) == self.count else np.empty(0)
+        if self.format is None or self.of_examples or not np.any(steps[np.isfinite(steps)] > LEAP):
+            return
+        names, seconds, _ = self._held
+        order = np.lexsort((seconds, names))
+        steps = np.diff(seconds[order])
+        usual = np.median(steps[steps > 0])
+        cuts = np.flatnonzero((np.diff(names[order]) != 0) | (steps > max(LEAP, MOST_HELD * usual))) + 1
+        parts, kept = np.split(order, cuts), dict[int, NDArray[np.int64]]()
+        for part in parts:
+            one = kept.get(name := int(names[part[0]]), part)
+            kept[name] = part if len(part) >= min(ENOUGH, len(one)) else one
+        gone = np.sort(np.concatenate([part for part in parts if kept[int(names[part[0]])] is not part] or [order[:0]]))
+        if gone.size:
+            begin, end = (interval.moment(seconds[order[at]]) for at in (cuts[-1] - 1, cuts[-1]))
+            self.said["rows left out, as no feed takes gaps of more than a year"] = (
+                f"{len(gone)}, such as those before the gap from {begin:%Y-%m-%d} to {end:%Y-%m-%d}"
+            )
+            self._leave_out(gone)
+            self.__dict__.pop("_held")
 
     def _zone_of_autumn(self) -> None:
         """Take a zone in which clocks go back where an hour comes twice; find out if times are the ends of hours."""

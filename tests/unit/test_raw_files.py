@@ -94,7 +94,7 @@ def test_what_decides_may_come_late(tmp_path: Path) -> None:
 
 def test_a_cell_that_contradicts_is_never_another_value(tmp_path: Path) -> None:
     lines = [f"{when:{ISO}};{one}" for when, one in hours(25_000)]
-    found = read(tmp_path / "x.csv", "\n".join(["time;v", *lines[:22_000], "2030-01-01T00:00:00;1,5", *lines]))
+    found = read(tmp_path / "x.csv", "\n".join(["time;v", *lines[:22_000], "2027-06-01T00:00:00;1,5", *lines]))
     assert column(found, "v")[-1] == "1,5"  # the feed refuses it
     lines = [f"{FIRST + timedelta(days=at):%d.%m.%Y};{at}" for at in range(25_000)]
     content = "\n".join(["time;v", *lines[:22_000], "01/31/2030;2", *lines[22_000:]])
@@ -1305,7 +1305,7 @@ def test_a_day_that_is_a_date_is_complete(tmp_path: Path) -> None:
 def test_impossible_times_are_left_out_or_refused(tmp_path: Path) -> None:
     lines = [f"{day:%Y,%m,%d},{at}" for at, day in enumerate(DAYS)]
     found = read(tmp_path / "x.csv", "\n".join(["year,month,day,v", *lines[:31], "2024,2,30,5", *lines[31:]]))
-    assert found.said["rows left out, as their times do not exist"] == "1, such as '2024 2 30'"
+    assert found.said["rows left out, as they have no time that exists"] == "1, such as '2024 2 30'"
     assert (found.count, found.row_of and found.row_of(31)) == (60, 32)
     days = [f"{day:%m/%d/%Y},{at}" for at, day in enumerate(DAYS)]
     with pytest.raises(ValueError, match="row 56 below the header: '31/01/2024' is no time as the others"):
@@ -1464,3 +1464,55 @@ def test_plausible_numbers_are_not_called_missing(tmp_path: Path) -> None:
     assert ",-99," in content
     assert ",-9.99\n" in content
     assert read(tmp_path / "x.csv", content).said["perhaps missing"] is None
+
+
+def test_totals_between_rows_and_without_a_name_are_left_out(tmp_path: Path) -> None:
+    months = [
+        [f"{day:02d}.{month:02d}.2024;{day};{'zu' if day == 9 else month}" for day in range(1, 28)]
+        for month in (1, 2, 3)
+    ]
+    lines = [line for at, rows in enumerate(months) for line in (*rows, f"Summe {at};378;{27 * at}")]
+    found = read(tmp_path / "x.csv", "\n".join(["Tag;v;w", *lines]))
+    assert column(found, "v") == [f"{day}" for day in range(1, 28)] * 3
+    assert found.said["rows left out, as they have no time that exists"] == "2, such as 'Summe 0', 'Summe 1'"
+    assert found.place_of(27) == "row 28 of those under its names"
+    lines = [
+        f"\t{year} \t{year}\t{name}\t{code}\t{year % 7 + code}"
+        for year in range(1999, 2021)
+        for code, name in enumerate("abc")
+    ]
+    lines = [
+        line
+        for at in range(0, 66, 3)
+        for line in (*lines[at : at + 3], f"Total\t{1999 + at // 3} \t{1999 + at // 3}\t\t\t9")
+    ]
+    found = read(
+        tmp_path / "x.txt",
+        "\n".join(["Notes\tYear\tYear Code\tCause\tCause Code\tDeaths", *lines, "Total\t\t\t\t\t500"]),
+    )
+    assert (found.series, found.count, found.targets[0]) == ("Cause", 66, "Deaths")
+    assert "Cause Code" not in found.targets
+    assert found.said["rows left out, as they name no series"] == 22
+    shared = [f"{when:{ISO}};{rest}" for when, _ in hours(20) for rest in (f";;{when.hour}", "a;1;", f"b;{when.hour};")]
+    found = read(tmp_path / "x.csv", "\n".join(["time;name;load;heat", *shared]), series="name")
+    assert found.count == 60  # rows of what all series share
+
+
+def test_rows_before_a_gap_of_years_are_left_out(tmp_path: Path) -> None:
+    early, late = datetime(1939, 1, 1), datetime(1947, 1, 1)
+    lines = [f"{begin + timedelta(days=at):%Y-%m-%d},{at % 9}" for begin in (early, late) for at in range(300)]
+    found = read(tmp_path / "x.csv", "\n".join(["day,v", *lines]))
+    assert (found.count, column(found, "day")[0], found.place_of(0)) == (
+        300,
+        "1947-01-01",
+        "row 300 of those under its names",
+    )
+    said = "300, such as those before the gap from 1939-10-27 to 1947-01-01"
+    assert found.said["rows left out, as no feed takes gaps of more than a year"] == said
+    found = read(tmp_path / "x.csv", "\n".join(["day,v", *lines[:300], "2036-01-01,7"]))  # of a clock that is wrong
+    assert (found.count, column(found, "day")[-1]) == (300, "1939-10-27")
+    both = [f"{line},{name}" for line in lines for name in ("ab" if line < "1940" else "a")]
+    found = read(tmp_path / "x.csv", "\n".join(["day,v,name", *both]))
+    assert column(found, "name").count("a") == column(found, "name").count("b") == 300
+    yearly = [f"{year},{year % 7}" for year in range(1700, 2000) if year % 3]
+    assert read(tmp_path / "x.csv", "\n".join(["year,v", *yearly])).count == 200
