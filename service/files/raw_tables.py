@@ -91,7 +91,7 @@ def opened(path: Path, given: FileOptions) -> Raw:
     member = dialect.member_of(path, given.member)
     about = {} if member is None else {"file of the zip": f"{member}; --member takes another"}
     with dialect.unpacked(path, given.member) as file:
-        first = file.read(64).lstrip(b"\xef\xbb\xbf \r\n\t")
+        first = file.read(4096).lstrip(b"\xef\xbb\xbf \r\n\t")
     if first.startswith(b"PAR1") or path.suffix.lower() in (".parquet", ".pq"):
         return _parquet(path)
     if first.startswith(b"{") and (names := documents.lines_names(path, given.member)) is not None:

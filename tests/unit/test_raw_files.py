@@ -1516,3 +1516,84 @@ def test_rows_before_a_gap_of_years_are_left_out(tmp_path: Path) -> None:
     assert column(found, "name").count("a") == column(found, "name").count("b") == 300
     yearly = [f"{year},{year % 7}" for year in range(1700, 2000) if year % 3]
     assert read(tmp_path / "x.csv", "\n".join(["year,v", *yearly])).count == 200
+
+
+NAMED_DAYS = [f"{datetime(2024, 1, 1) + timedelta(days=at):%Y-%m-%d}" for at in range(40)]
+POINTS = "".join(
+    f'cpu,host=a\\ b user={at % 7 / 4},n={at}i,up=true,s="x y" {17042 * 10**14 + at * 60 * 10**9}\n' for at in range(40)
+)
+
+
+@pytest.mark.parametrize(
+    ("content", "count", "series", "last"),
+    [
+        (
+            json.dumps({day: {"visits": at} if at else [] for at, day in enumerate(NAMED_DAYS)}),
+            40,
+            None,
+            (NAMED_DAYS[-1], "39"),
+        ),
+        (
+            json.dumps({"base": "EUR", "rates": {day: {"USD": at / 4} for at, day in enumerate(NAMED_DAYS)}}),
+            40,
+            None,
+            (NAMED_DAYS[-1], "9.75"),
+        ),
+        (
+            json.dumps(
+                {"About": {"1. Name": "x"}, "Daily": {day: {"close": f"{at}"} for at, day in enumerate(NAMED_DAYS)}}
+            ),
+            40,
+            None,
+            (NAMED_DAYS[-1], "39"),
+        ),
+        (
+            json.dumps(
+                [
+                    {"tags": {"host": name}, "dps": {f"{1704067200 + at * 60}": at + one for at in range(40)}}
+                    for one, name in enumerate("ab")
+                ]
+            ),
+            80,
+            "tags.host",
+            ("1704069540", "40"),
+        ),
+        (
+            json.dumps({"day": dict(enumerate(NAMED_DAYS)), "v": dict(enumerate(range(40)))}),
+            40,
+            None,
+            (NAMED_DAYS[-1], "39"),
+        ),
+        (
+            json.dumps({name: dict.fromkeys(NAMED_DAYS, 5) | {NAMED_DAYS[9]: 7} for name in "ab"}),
+            40,
+            None,
+            (NAMED_DAYS[-1], "5"),
+        ),
+        (
+            "".join(
+                json.dumps(
+                    {
+                        "metric": {"room": room},
+                        "values": [*range(40)],
+                        "timestamps": [1704067200000 + at * 60_000 for at in range(40)],
+                    }
+                )
+                + "\n"
+                for room in "ab"
+            ),
+            80,
+            "metric.room",
+            ("1704069540000", "39"),
+        ),
+        (POINTS, 80, "series", ("1704202340000000000", "39")),
+        ("# DDL\nCREATE DATABASE x\n# DML\n" + re.sub(',n=.*"', "", POINTS), 40, None, ("1704202340000000000", "1.0")),
+    ],
+)
+def test_values_by_their_times_are_rows(
+    content: str, count: int, series: str | None, last: tuple[str, str], tmp_path: Path
+) -> None:
+    found = read(tmp_path / "x.json", content)
+    assert (found.count, found.series) == (count, series)
+    row = dict(zip(found.names, [*found.rows()][-1], strict=True))
+    assert (row[f"{found.time}"], row[found.targets[0]]) == last
