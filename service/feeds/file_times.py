@@ -54,6 +54,8 @@ _NAMED_ZONES = (
     (re.compile(r"(?i)(.*[^a-z])?(utc|gmt)([^a-z+-].*)?"), "UTC"),
 )
 """Zones by what the name of a column says."""
+_REGION = re.compile(r"\b(?:Africa|America|Asia|Atlantic|Australia|Europe|Indian|Pacific)(?:/[A-Z][\w+-]+)+")
+_UTC = re.compile(r"(?i)\b(utc|gmt|zulu)\b(?! ?[+-])")
 _NAMED_OFFSET = re.compile(r"(?i)(?:.*[^a-z])?(?:utc|gmt) ?([+-])([01]?\d)(?::?([0-5]\d))?(?![\d:]| ?/).*")
 _HALF_HOURS = {330: "Asia/Kolkata", 345: "Asia/Kathmandu", 390: "Asia/Yangon", 570: "Australia/Darwin"}
 """Zones by offsets in minutes that are no whole hours, and the same in all seasons."""
@@ -302,6 +304,12 @@ def is_offset(text: str) -> bool:
     return _OFFSET.fullmatch(text) is not None
 
 
+def zone_within(text: str) -> str | None:
+    """Return the IANA name of a time zone that stands in a text, if it is the only one; None otherwise."""
+    found = {one for one in _REGION.findall(text) if is_zone(one)}
+    return found.pop() if len(found) == 1 and not _UTC.search(text) else None
+
+
 def is_zone(text: str) -> bool:
     """Return whether a text is the IANA name of a time zone with its region, such as Europe/Berlin."""
     try:
@@ -321,7 +329,7 @@ def zone_in(name: str) -> str | None:
     """Return the time zone that the name of a column of times tells; None if it tells none."""
     if (told := _NAMED_OFFSET.fullmatch(name)) is not None:
         return zone_of_offset(int(f"{told[1]}1") * (60 * int(told[2]) + int(told[3] or 0)))
-    return next((zone for pattern, zone in _NAMED_ZONES if pattern.fullmatch(name)), None)
+    return next((zone for pattern, zone in _NAMED_ZONES if pattern.fullmatch(name)), zone_within(name))
 
 
 def zone_of_offset(minutes: int) -> str | None:

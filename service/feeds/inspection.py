@@ -417,7 +417,10 @@ class _Reader:
         for text in (" ".join(self.raw.names[at] for at in parts), *self._cells(parts)[:1]):
             if zone := file_times.zone_in(text):
                 self._take_zone(zone, text)
-                break
+                return parts, formats
+        about = [*(self.said.get("lines before the header") or ()), *(self.said.get("lines under the header") or ())]
+        if zone := file_times.zone_within("; ".join(about)):
+            self._take_zone(zone, next(line for line in about if zone in line)[:64])
         return parts, formats
 
     def _take_zone(self, zone: str, name: str) -> None:

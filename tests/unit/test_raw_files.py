@@ -1597,3 +1597,32 @@ def test_values_by_their_times_are_rows(
     assert (found.count, found.series) == (count, series)
     row = dict(zip(found.names, [*found.rows()][-1], strict=True))
     assert (row[f"{found.time}"], row[found.targets[0]]) == last
+
+
+def test_separators_that_end_some_lines_hide_no_header(tmp_path: Path) -> None:
+    lines = [f"{day};{at};7" + ";" * (at < 15) for at, day in enumerate(NAMED_DAYS)]
+    found = read(tmp_path / "x.csv", "\n".join(["Tag;Nord;Süd;West (ohne Daten)", *lines]))
+    assert (found.names, found.count) == (["Tag", "Nord", "Süd"], 40)
+    assert found.said["names without a column"] == ["West (ohne Daten)"]
+
+
+def test_names_and_a_zone_stand_in_the_lines_around_the_header(tmp_path: Path) -> None:
+    lines = [f'"{when:%Y-%m-%d %H:%M:%S}","{v}","{v / 2}"' for when, v in hours(60)]
+    heads = '"timestamp","Battery [5]","Battery [5]"', '"Europe/Rome (+01:00)","Voltage","State"', '"","V","%"'
+    found = read(tmp_path / "x.csv", "\n".join([*heads, *lines]))
+    assert found.names == ["timestamp", "Voltage Battery [5]", "State Battery [5]"]
+    assert (found.zone, column(found, "timestamp")[0][-6:]) == ("Europe/Rome", "+01:00")
+    for head, zone in (
+        ("Time Bucket (America/New_York),kWh", "America/New_York"),
+        ("# zone: Asia/Tokyo\ntime,kWh", "Asia/Tokyo"),
+        ("# Europe/Rome, times in UTC\ntime,kWh", None),
+    ):
+        rows = [f"{when:%m/%d/%Y %H:%M:%S},{v}" for when, v in hours(60)]
+        assert read(tmp_path / "x.csv", "\n".join([head, *rows])).zone == zone
+
+
+def test_settings_of_a_logger_are_no_names(tmp_path: Path) -> None:
+    about = ["[Channel 1]", " Number of channels =2", " Range = 2000 cm", "[Series]", " Start at noon", "[Data]", "936"]
+    lines = [f"{when:%Y/%m/%d %H:%M:%S}.0   {v:8.2f}   {v / 2:.2f}" for when, v in hours(936)]
+    found = read(tmp_path / "x.mon", "\n".join([*about, *lines, "END OF DATA FILE OF DATALOGGER"]))
+    assert (found.names, found.count) == (["time", "column3", "column4"], 936)
