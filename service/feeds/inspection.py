@@ -12,7 +12,7 @@ import shutil
 import tempfile
 import weakref
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
@@ -43,6 +43,8 @@ ENOUGH = 40
 """Times that show the interval of a feed."""
 FEW = 20
 """Least number of readings of a series that shares no times with other series."""
+MOST_COLUMNS = 512
+"""Largest number of columns of a call; of more, those that are used are sent."""
 MOST_SERIES = 50
 """Largest number of series of which intervals are examined."""
 EACH = 20
@@ -169,6 +171,14 @@ class InspectedTable:
     def understood(self) -> dict[str, Any]:
         """The findings about the file, by name, without empty ones."""
         return {name: value for name, value in self.said.items() if value not in (None, "", [])}
+
+    def fitting(self, used: Collection[str]) -> InspectedTable:
+        """Keep the columns that are ``used``, of times and of series, if a call takes no more; return this table."""
+        if len(self.names) > MOST_COLUMNS:
+            kept = [at for at, name in enumerate(self.names) if name in {*used, self.time, self.series}]
+            source, self.names = self.rows, [self.names[at] for at in kept]
+            self.rows = lambda: ([row[at] for at in kept] for row in source())
+        return self
 
     def named(self, **wanted: str | None) -> InspectedTable:
         """Rename the columns of times and of series to the names that a feed uses, and return this table."""
