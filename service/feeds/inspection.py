@@ -87,6 +87,11 @@ _YEAR = re.compile(r"(1[6-9]|2[01])\d\d")
 _PACKED_CLOCK = re.compile(r"([01]\d|2[0-4])[0-5]\d( ?(UTC|GMT|Z))?")
 _PERIODS = re.compile(r"(?i)(settlement[ _]?)?period|sp|settlementperiod|intervall?|zeitintervall")
 _TIMES = ("time", "timestamp", "datetime", "date", "_time", "ts", "ds")  #: names that are taken first
+_RECORDED = re.compile(
+    r"(?i)(.*[ _.])?(updat|creat|modifi|insert|upload|sync|import|ingest|process|retriev|download|receiv|publish)"
+    r"(e|ed|ion)?([ _.]?(at|on|time|date|ts|timestamp|utc))*"
+)
+"""Names of columns of the times at which rows were written, which are those of readings where nothing else is."""
 _FORECAST = re.compile(r"(?i).*(forecast|prognos|predict|planned|pr[eé\ufffd]visi|day-ahead total)")
 _DIRECTION = re.compile(r"(?i)(^|[^a-z])(w?dir|mwd|wd)([^a-z]|$)|direction|richtung|bearing|azimuth")
 """Names of columns of degrees around the compass."""
@@ -570,6 +575,8 @@ class _Reader:
         if not found and self.raw.said.get("header") == "none" and (bare := self._bare_dates()):
             return bare
         found = {at: formats for at, formats in found.items() if len({*self.columns[at]}) > 1} or found
+        recorded = {at for at in found if _RECORDED.fullmatch(names[at])}
+        found = {at: formats for at, formats in found.items() if at not in recorded} or found
         spoken = [at for at in found if dialect.kind_of(self.columns[at][0]) != "number" or names[at] in _TIMES]
         found = {at: found[at] for at in spoken or found}  # numbers are times where nothing else is
         clocks = [at for at, cells in enumerate(self.columns) if cells and _CLOCK.fullmatch(cells[0].strip())]
@@ -602,9 +609,8 @@ class _Reader:
                 return (0,), [file_times.by_format(self.given.time_format)]
             return (), []
         best = min(found, key=lambda at: (_TIMES.index(names[at]) if names[at] in _TIMES else 9, at))
-        if len(found) > 1:
-            others = ", ".join(self.raw.names[at] for at in found if at != best)
-            self.said["other columns of times"] = f"{others}; --time takes another"
+        if others := [self.raw.names[at] for at in sorted({*found, *recorded} - {best})]:
+            self.said["other columns of times"] = f"{', '.join(others)}; --time takes another"
         return (best,), found[best]
 
     def _bare_dates(self) -> tuple[tuple[int, ...], list[TimeFormat]] | None:

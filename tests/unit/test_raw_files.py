@@ -1626,3 +1626,12 @@ def test_settings_of_a_logger_are_no_names(tmp_path: Path) -> None:
     lines = [f"{when:%Y/%m/%d %H:%M:%S}.0   {v:8.2f}   {v / 2:.2f}" for when, v in hours(936)]
     found = read(tmp_path / "x.mon", "\n".join([*about, *lines, "END OF DATA FILE OF DATALOGGER"]))
     assert (found.names, found.count) == (["time", "column3", "column4"], 936)
+
+
+def test_times_at_which_rows_were_written_are_taken_last(tmp_path: Path) -> None:
+    lines = [f"2024-04-03 13:05:48.{at},{at % 9},a,{1704067200000 + 86_400_000 * at}" for at in range(100, 160)]
+    found = read(tmp_path / "x.csv", "\n".join(["update_time,count,device,day_time", *lines]))
+    assert (found.time, found.every) == ("day_time", "1d")
+    assert found.said["other columns of times"] == "update_time; --time takes another"
+    lines = [f"{when:{ISO}},{v}" for when, v in hours(60)]
+    assert read(tmp_path / "x.csv", "\n".join(["created_at,v", *lines])).time == "created_at"
