@@ -31,7 +31,7 @@ _DATES = (
     "%d %b %Y", "%d-%b-%Y", "%d-%b-%y", "%d/%b/%Y", "%d. %b %Y", "%b %d, %Y", "%b %d %Y", "%Y-%b-%d", "%Y %b %d",
     "%d %b %y", "%d. %b %y", "%d.%b.%y", "%d.%b.%Y", "%b %d, %y", *_BARE,
     "%b %Y", "%b-%Y", "%b-%y", "%b/%y", "%b/%Y", "%Y %b", "%Y-%b", "%Y%m%d", "%YM%m", "%YMM%m", "%Y M%m", "%Y %m",
-    "%Y. %m. %d.", "%m/%Y", "%m.%Y", "%b %d %H:%M:%S %Y",
+    "%Y. %m. %d.", "%Y-%m", "%Y/%m", "%m/%Y", "%m.%Y", "%b %d %H:%M:%S %Y",
 )  # fmt: skip
 _CLOCKS = (
     "%H:%M", "%H%M", "%H:%M:%S", "%H:%M:%S.%f", "%I:%M %p", "%I:%M:%S %p", "%I:%M%p", "%I %p", "%H", "%H %M", "%H.%M",
@@ -64,13 +64,13 @@ _ZONE = re.compile(
 )
 _MONTHS = (
     "stycznia jan january januar jän jänner janv janvier ene enero gen gennaio januari janeiro",
-    "lutego feb february februar feber févr fevr février fevrier febrero febbraio februari fev fevereiro",
+    "lutego feb february februar feber fév févr fevr février fevrier febrero febbraio februari fev fevereiro",
     "marca mar march mär mrz märz maerz mars marzo mrt maart março",
     "kwietnia apr april avr avril abr abril aprile",
     "maja may mai mayo mag maggio mei maio maj",
     "czerwca jun june juni juin junio giu giugno junho",
-    "lipca jul july juli juil juillet julio lug luglio julho",
-    "sierpnia aug august août aout ago agosto augustus augusti",
+    "lipca jul july juli jui juil juillet julio lug luglio julho",
+    "sierpnia aug august aoû août aout ago agosto augustus augusti",
     "września sep sept september septembre septiembre set settembre setembro",
     "października oct october okt oktober octobre octubre ott ottobre out outubro",
     "listopada nov november novembre noviembre novembro",

@@ -112,9 +112,10 @@ _CODED, _SURELY_CODED = re.compile(r"[+-]?\d{4,5},\w"), re.compile(r"[+-]0\d{3},
 """Numbers of a fixed width with a mark of their quality, such as +0123,1, as in the ISD of weather stations."""
 _TARGET = re.compile(r"(?i)_?(value|y|target|state|load|demand|cnt)")
 _CALENDAR = re.compile(
-    r"(?i)((iso|mmwr|epi)[ _]?)?(week|year)|day[ _]?of[ _]?week|week[ _]?day|wo(chen)?tag|dow|month|day|hour|unix|epoch"
+    r"(?i)(num|nr|row|seq(uence)?|serial|order|case|record)[ _.]?(no|nr|num(ber)?|id|os|seq(uence)?)"
+    r"|((iso|mmwr|epi)[ _]?)?(week|year)|day[ _]?of[ _]?week|week[ _]?day|wo(chen)?tag|dow|month|day|hour|unix|epoch"
 )
-"""Names of columns of numbers that tell the time."""
+"""Names of columns of numbers that tell the time or number the rows."""
 _NUMBERS = {"number", "missing"}
 _COMMA_DATES = ("%d.%m.", "%d. ")
 """Begins of the formats of dates that are written where decimal marks are commas."""
@@ -559,6 +560,10 @@ class _Reader:
                     if hours := self._formats(whole, True):
                         return whole, hours
                 return parts, formats
+        years = [at for at, cells in enumerate(self.columns) if cells and _YEAR.fullmatch(cells[0])]
+        for pair in [(at, len(names) - 2) for at in years if self.raw.is_spread and names[-2] == "month"]:
+            if both := self._formats(pair, True):
+                return pair, both
         if usual in self.raw.names and (formats := self._formats((self.raw.names.index(usual),), True)):
             return (self.raw.names.index(usual),), formats
         found = {at: formats for at in range(len(names)) if (formats := self._formats((at,)))}
@@ -599,7 +604,6 @@ class _Reader:
                     continue
                 if is_sure and (both := self._formats((at, clock), bool(guessed))):
                     return (at, clock), both
-        years = [at for at, cells in enumerate(self.columns) if cells and _YEAR.fullmatch(cells[0])]
         for pair in [(at, at + 1) for at in years if not found and at + 1 < len(names)]:
             is_name = dialect.kind_of(self.columns[pair[1]][0]) == "text"  # of a month
             if is_name and (both := self._formats(pair, True)):
@@ -1407,7 +1411,10 @@ class _Reader:
         if not rising or len(rising[0]) < 2:
             return
         there = [np.unique(when[has]) for when, has in series]
-        own = [(one, of_target if len(of_target) > 2 else one) for one, of_target in zip(rising, there, strict=True)]
+        own = [
+            (one, of_target if len(of_target) > 2 and np.median(np.diff(of_target)) < LEAP else one)
+            for one, of_target in zip(rising, there, strict=True)
+        ]
         own = [
             (one, one) if _grid(of_target) == "mean" and _grid(one) is None else (one, of_target)
             for one, of_target in own

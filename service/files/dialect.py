@@ -62,7 +62,9 @@ _UNIT = re.compile(
     r"°[CFK]?|[kMGT]?Wh?|[mk]?VA?r?|m?A|[kmµ]?g|mg/dL|mmol/L|km/h|mph|m/s|hPa|mbar|[ck]?m|mm|in|ft|lx|lux|pp[mb]|dB|bpm|k?Hz"
     r"|[kMGT]i?B|m³|l|L|s|ms|min|h|kn|µg/m³|W/m²|EUR|USD|CHF"
 )
-_OF_TIMES = re.compile(r"(?i)date|time|month|year|day|datum|zeit|period")
+_OF_TIMES = re.compile(
+    r"(?i)date|time|month|year|day|datum|zeit|period|fecha|\bdata\b|giorno|jour|heure|hora|tarih|dato|dátum|日|年|дата"
+)
 _DAY = r"([^\W\d]{2,9}[.,]{0,2} )?"  # of the week
 _TIME = re.compile(
     rf"{_DAY}\d{{1,4}}(\. |[-/. ])(de )?(\d{{1,2}}|[^\W\d]{{3,10}}\.?)([-/. ,]+(de )?\d|$).*|\d{{1,2}}:\d\d.*"

@@ -25,7 +25,7 @@ MEMORY_MB = 512
 _HOUR = re.compile(r"\d{1,2}:\d\d(:\d\d)?(\s?-\s?\d{1,2}:\d\d(:\d\d)?)?|[Hh][Ee]?[ _]?\d{1,2}")
 _NO_HOUR = re.compile(r"[Hh][Ee]?[ _]?(2[6-9]|[3-9]\d)")
 _MONTH = re.compile(
-    r"(?i)(jan|jän|ene|gen|feb|f[eé]v|mar|mär|mrz|maa|mrt|apr|avr|abr|ma[iyjg]|jun|juin|giu|jul|juil|lug|aug|ao[uû]|ago|se[pt]|"
+    r"(?i)(jan|jän|ene|gen|feb|f[eé]v|mar|mär|mrz|maa|mrt|apr|avr|abr|ma[iyjg]|jun|juin|giu|jul|jui|lug|aug|ao[uû]|ago|se[pt]|"
     r"o[ck]t|out|ott|nov|d[eé][cz]|dic)[^\W\d]*\.?"
 )
 _PERIOD = re.compile(

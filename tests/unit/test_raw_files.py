@@ -1635,3 +1635,33 @@ def test_times_at_which_rows_were_written_are_taken_last(tmp_path: Path) -> None
     assert found.said["other columns of times"] == "update_time; --time takes another"
     lines = [f"{when:{ISO}},{v}" for when, v in hours(60)]
     assert read(tmp_path / "x.csv", "\n".join(["created_at,v", *lines])).time == "created_at"
+
+
+def test_months_and_numbers_of_rows_of_other_countries(tmp_path: Path) -> None:
+    months = ["JAN", "FÉV", "MAR", "AVR", "MAI", "JUN", "JUI", "AOÛ", "SEP", "OCT", "NOV", "DÉC"]
+    years = [f"{year},{','.join(f'{year % 7 + at / 4}' for at in range(12))},,x" for year in range(2021, 2008, -1)]
+    found = read(tmp_path / "x.csv", "\n".join([f"Date,{','.join(months)},,Export", *years]))
+    assert (found.series, found.count, found.every) == (None, 156, "1mo")
+    assert [*found.rows()][6][0] == "2009-07-01T00:00:00"
+    found = read(
+        tmp_path / "x.csv", "\n".join(["Date,v", *(f"{2000 + at // 12}-{at % 12 + 1},{at}" for at in range(60))])
+    )
+    assert (column(found, "Date")[1], found.every) == ("2000-02-01T00:00:00", "1mo")
+    lines = [
+        f"{day};{day.day % 4 / 4};{37000 + day.toordinal() // 30}"
+        for day in (FIRST + timedelta(days=at) for at in range(99))
+    ]
+    assert read(tmp_path / "x.csv", "\n".join(["day;rain;num_os", *lines])).targets == ["rain", "num_os"]
+    about = '"Título","Tipo de cambio"', '"Periodicidad","Diaria"', '"Unidad","Pesos"', '"Base",""', '"Fecha","SF43718"'
+    lines = [f"{FIRST + timedelta(days=at):%d/%m/%Y},{at}.5" for at in range(60)]
+    assert read(tmp_path / "x.csv", "\n".join(["Banco", "", *about, *lines])).names == ["Fecha", "SF43718"]
+
+
+def test_readings_many_years_apart_have_an_interval(tmp_path: Path) -> None:
+    rows = [
+        (datetime(2003, 1, 1) + timedelta(days=30 * at), "b", at if at in (3, 150, 290) else "") for at in range(300)
+    ]
+    rows += [(FIRST + timedelta(days=at), "a", at % 9) for at in range(400)]
+    lines = [f"{when:{ISO}},{name},{v}" for when, name, v in rows]
+    found = read(tmp_path / "x.csv", "\n".join(["time,sensor,v", *lines]))
+    assert (found.series, found.times) == ("sensor", ["time"])
