@@ -1519,7 +1519,7 @@ def test_rows_before_a_gap_of_years_are_left_out(tmp_path: Path) -> None:
 
 
 NAMED_DAYS = [f"{datetime(2024, 1, 1) + timedelta(days=at):%Y-%m-%d}" for at in range(40)]
-POINTS = "".join(
+PROTOCOL = "".join(
     f'cpu,host=a\\ b user={at % 7 / 4},n={at}i,up=true,s="x y" {17042 * 10**14 + at * 60 * 10**9}\n' for at in range(40)
 )
 
@@ -1586,8 +1586,13 @@ POINTS = "".join(
             "metric.room",
             ("1704069540000", "39"),
         ),
-        (POINTS, 80, "series", ("1704202340000000000", "39")),
-        ("# DDL\nCREATE DATABASE x\n# DML\n" + re.sub(',n=.*"', "", POINTS), 40, None, ("1704202340000000000", "1.0")),
+        (PROTOCOL, 80, "series", ("1704202340000000000", "39")),
+        (
+            "# DDL\nCREATE DATABASE x\n# DML\n" + re.sub(',n=.*"', "", PROTOCOL),
+            40,
+            None,
+            ("1704202340000000000", "1.0"),
+        ),
     ],
 )
 def test_values_by_their_times_are_rows(
