@@ -880,8 +880,10 @@ class _Reader:
             pairs = {*zip(stamps, names, strict=True)} if names else set()
             if len(pairs) >= 0.98 * len(stamps) and 1 < len({*names}) <= len(stamps) / 2:
                 return tried
-        if len({*stamps}) < (0.8 if len(stamps) > FEW else 0.5) * len(stamps):
-            reason = f"several rows have the time {stamps[0]!r}; say --series, or --time A+B for a time in two columns"
+        are_many = len({*stamps}) < (0.8 if len(stamps) > FEW else 0.5) * len(stamps)
+        if are_many and self.given.align in (None, "none"):
+            reason = f"several rows have the time {stamps[0]!r}; say --series, --time A+B for a time in two columns"
+            reason += ", or --align mean to join them"
             raise InvalidInput(reason, field="rows")
         return ()
 
@@ -946,6 +948,7 @@ class _Reader:
             names, partial(self._sent, kept), time, series, numbers, targets, likeliest, self.count, self.said
         )
         found.row_of = None if raw.is_spread else self._row_of
+        self._without_times()
         self._without_repeats()
         self._without_names()
         self._without_holes()
@@ -1197,6 +1200,15 @@ class _Reader:
         self.raw = replace(self.raw, rows=lambda: (row for at, row in enumerate(rows()) if at not in left_out))
         self.seconds, self.end, self.count = np.delete(self.seconds, gone), self.end - len(gone), self.count - len(gone)
 
+    def _without_times(self) -> None:
+        """Leave out rows without a time, if they are few."""
+        if self.format is None or self.of_examples or len(self.seconds) < self.count:
+            return
+        gone = np.flatnonzero(np.isneginf(self.seconds))
+        if 0 < len(gone) <= IMPOSSIBLE * self.count:
+            self._leave_out(gone)
+            self.said["rows left out, as they have no time"] = len(gone)
+
     def _without_names(self) -> None:
         """Leave out rows that name no series and have a value, as totals have, or have nothing but a time.
 
@@ -1223,8 +1235,9 @@ class _Reader:
 
         A part has at least ``ENOUGH`` readings, or is the longest one.
         """
-        steps = np.diff(np.sort(self.seconds)) if len(self.seconds) == self.count else np.empty(0)
-        if self.format is None or self.of_examples or not np.any(steps[np.isfinite(steps)] > LEAP):
+        if self.format is None or self.of_examples or len(self.seconds) < self.count:
+            return
+        if not np.any(np.diff(np.sort(self.seconds[np.isfinite(self.seconds)])) > LEAP):
             return
         names, seconds, _ = self._held
         order = np.lexsort((seconds, names))

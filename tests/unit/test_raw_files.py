@@ -1670,3 +1670,14 @@ def test_readings_many_years_apart_have_an_interval(tmp_path: Path) -> None:
     lines = [f"{when:{ISO}},{name},{v}" for when, name, v in rows]
     found = read(tmp_path / "x.csv", "\n".join(["time,sensor,v", *lines]))
     assert (found.series, found.times) == ("sensor", ["time"])
+
+
+def test_rows_without_a_time_and_many_of_one_time(tmp_path: Path) -> None:
+    lines = [f"{'' if at in (7, 40) else f'{when:{ISO}}'};{v}" for at, (when, v) in enumerate(hours(60))]
+    found = read(tmp_path / "x.csv", "\n".join(["time;v", *lines]))
+    assert (found.count, found.said["rows left out, as they have no time"], found.every) == (58, 2, "1h")
+    assert found.place_of(7) == "row 8 of those under its names"
+    content = "\n".join(["time;v", *(f"{when:{ISO}};{v}" for when, _ in hours(30) for v in (1, 2, 6))])
+    with pytest.raises(ValueError, match="or --align mean to join them"):
+        read(tmp_path / "x.csv", content)
+    assert column(read(tmp_path / "x.csv", content, align="mean:1h"), "v") == ["3"] * 30
