@@ -25,7 +25,7 @@ _CUT = re.compile(r"\d{8}(?=\W?\d)|\d+([-/.])\d+\1\d+(?=[ T])|\d+ \d+ \d+(?= \d)
 _BARE = ("%y%m%d", "%d%m%y", "%d%m%Y")
 """Dates in digits alone, of which the column's name says that they are dates."""
 _DATES = (
-    "%Y-%m-%d", "%Y/%m/%d", "%Y.%m.%d", "%Y %m %d",
+    "%Y-%m-%d", "%Y/%m/%d", "%Y.%m.%d", "%Y %m %d", "%d %m %Y",
     "%d.%m.%Y", "%d/%m/%Y", "%d-%m-%Y", "%m/%d/%Y", "%m-%d-%Y", "%m.%d.%Y",
     "%d.%m.%y", "%d/%m/%y", "%d-%m-%y", "%m/%d/%y", "%m-%d-%y", "%m.%d.%y", "%y/%m/%d", "%y-%m-%d", "%y.%m.%d",
     "%d %b %Y", "%d-%b-%Y", "%d-%b-%y", "%d/%b/%Y", "%d. %b %Y", "%b %d, %Y", "%b %d %Y", "%Y-%b-%d", "%Y %b %d",

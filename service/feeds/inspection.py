@@ -1393,8 +1393,8 @@ class _Reader:
             option = "say --time-format with the first day, as in '2024-01-31 %H:%M:%S'"
             some = self.columns[self.raw.names.index(self.dateless)][0]
             return f"{self.dateless!r} has times without a day or a year, such as {some!r}; {option}"
-        for at, cells in enumerate(self.columns):
-            some = [cell for cell in cells if not self._is_missing(cell)]
+        for at in sorted(range(len(self.columns)), key=lambda at: self.kinds[at] != "time"):
+            some = [cell for cell in self.columns[at] if not self._is_missing(cell)]
             if some and self.kinds[at] != "number" and sum(any(map(str.isdigit, one)) for one in some) > len(some) / 2:
                 name = self.raw.names[at]
                 return f"{name!r} has no times in a known format, such as {some[0]!r}; say --time-format, or --skip"
