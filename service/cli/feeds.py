@@ -42,6 +42,8 @@ _HINTS = {
 CALL, MOST_CALL, QUICK = 24, 10_000, 0.5
 """Readings of the first call and of the largest one, and the seconds below which the next call has twice as many."""
 CALL_ROWS = 50_000
+UNUSABLE = 422
+"""Status of a call with rows that no feed takes."""
 
 
 @app.command("create")
@@ -301,7 +303,7 @@ def of_served(settings: dict[str, Any], file: Path, given: dict[str, Any], *name
         method, _, own = found.align.partition(":")
         grid = f"{every:g}s" if isinstance(every, int | float) else every
         found = found if grid == own else table(file, given | {"align": f"{method}:{grid}"}, *names)
-    return found
+    return found.fitting([settings["target"], *settings["known"], *settings["features"]])
 
 
 def _whole(client: Client, feed: str, file: Path, given: dict[str, Any]) -> bytes:
@@ -385,9 +387,9 @@ def _told_of(file: Path, found: InspectedTable, before: int, *, is_new: bool) ->
         yield
     except ServiceProblem as problem:
         row = problem.document.get("row")
-        if row is None:
+        if row is None and not (is_new and problem.status == UNUSABLE):
             raise
-        place = f"{file}, {found.place_of(before + row)}, counted from 0"
+        place = f"{file}" if row is None else f"{file}, {found.place_of(before + row)}, counted from 0"
         field = problem.document.get("field", "")
         reason = problem.document.get("reason", "")
         left = "no feed is created" if is_new else f"{before} are known"

@@ -152,7 +152,8 @@ def steady(times: Times) -> Times:
     if first:  # the pace changes within the first block
         others = np.flatnonzero(abs(np.log(blocks[first] / paces[last])) >= math.log(CHANGED))
         begin += int(others[-1]) + 1 if others.size else 0
-    return times[begin : ends[last + 1] + 1]
+    found = times[begin : ends[last + 1] + 1]
+    return found if len(found) > 2 else times
 
 
 def grid_of(times: Times, of_target: Times) -> tuple[Align, Every] | None:

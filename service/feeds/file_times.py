@@ -25,13 +25,13 @@ _CUT = re.compile(r"\d{8}(?=\W?\d)|\d+([-/.])\d+\1\d+(?=[ T])|\d+ \d+ \d+(?= \d)
 _BARE = ("%y%m%d", "%d%m%y", "%d%m%Y")
 """Dates in digits alone, of which the column's name says that they are dates."""
 _DATES = (
-    "%Y-%m-%d", "%Y/%m/%d", "%Y.%m.%d", "%Y %m %d",
+    "%Y-%m-%d", "%Y/%m/%d", "%Y.%m.%d", "%Y %m %d", "%d %m %Y",
     "%d.%m.%Y", "%d/%m/%Y", "%d-%m-%Y", "%m/%d/%Y", "%m-%d-%Y", "%m.%d.%Y",
     "%d.%m.%y", "%d/%m/%y", "%d-%m-%y", "%m/%d/%y", "%m-%d-%y", "%m.%d.%y", "%y/%m/%d", "%y-%m-%d", "%y.%m.%d",
     "%d %b %Y", "%d-%b-%Y", "%d-%b-%y", "%d/%b/%Y", "%d. %b %Y", "%b %d, %Y", "%b %d %Y", "%Y-%b-%d", "%Y %b %d",
     "%d %b %y", "%d. %b %y", "%d.%b.%y", "%d.%b.%Y", "%b %d, %y", *_BARE,
     "%b %Y", "%b-%Y", "%b-%y", "%b/%y", "%b/%Y", "%Y %b", "%Y-%b", "%Y%m%d", "%YM%m", "%YMM%m", "%Y M%m", "%Y %m",
-    "%Y. %m. %d.", "%m/%Y", "%m.%Y", "%b %d %H:%M:%S %Y",
+    "%Y. %m. %d.", "%Y-%m", "%Y/%m", "%m/%Y", "%m.%Y", "%b %d %H:%M:%S %Y",
     "%Y%m%d%H%M%S%f", "%Y%m%d%H%M%S.%f",
 )  # fmt: skip
 _CLOCKS = (
@@ -55,6 +55,8 @@ _NAMED_ZONES = (
     (re.compile(r"(?i)(.*[^a-z])?(utc|gmt)([^a-z+-].*)?"), "UTC"),
 )
 """Zones by what the name of a column says."""
+_REGION = re.compile(r"\b(?:Africa|America|Asia|Atlantic|Australia|Europe|Indian|Pacific)(?:/[A-Z][\w+-]+)+")
+_UTC = re.compile(r"(?i)\b(utc|gmt|zulu)\b(?! ?[+-])")
 _NAMED_OFFSET = re.compile(r"(?i)(?:.*[^a-z])?(?:utc|gmt) ?([+-])([01]?\d)(?::?([0-5]\d))?(?![\d:]| ?/).*")
 _HALF_HOURS = {330: "Asia/Kolkata", 345: "Asia/Kathmandu", 390: "Asia/Yangon", 570: "Australia/Darwin"}
 """Zones by offsets in minutes that are no whole hours, and the same in all seasons."""
@@ -63,13 +65,13 @@ _ZONE = re.compile(
 )
 _MONTHS = (
     "stycznia jan january januar jän jänner janv janvier ene enero gen gennaio januari janeiro",
-    "lutego feb february februar feber févr fevr février fevrier febrero febbraio februari fev fevereiro",
+    "lutego feb february februar feber fév févr fevr février fevrier febrero febbraio februari fev fevereiro",
     "marca mar march mär mrz märz maerz mars marzo mrt maart março",
     "kwietnia apr april avr avril abr abril aprile",
     "maja may mai mayo mag maggio mei maio maj",
     "czerwca jun june juni juin junio giu giugno junho",
-    "lipca jul july juli juil juillet julio lug luglio julho",
-    "sierpnia aug august août aout ago agosto augustus augusti",
+    "lipca jul july juli jui juil juillet julio lug luglio julho",
+    "sierpnia aug august aoû août aout ago agosto augustus augusti",
     "września sep sept september septembre septiembre set settembre setembro",
     "października oct october okt oktober octobre octubre ott ottobre out outubro",
     "listopada nov november novembre noviembre novembro",
@@ -308,6 +310,12 @@ def is_offset(text: str) -> bool:
     return _OFFSET.fullmatch(text) is not None
 
 
+def zone_within(text: str) -> str | None:
+    """Return the IANA name of a time zone that stands in a text, if it is the only one; None otherwise."""
+    found = {one for one in _REGION.findall(text) if is_zone(one)}
+    return found.pop() if len(found) == 1 and not _UTC.search(text) else None
+
+
 def is_zone(text: str) -> bool:
     """Return whether a text is the IANA name of a time zone with its region, such as Europe/Berlin."""
     try:
@@ -327,7 +335,7 @@ def zone_in(name: str) -> str | None:
     """Return the time zone that the name of a column of times tells; None if it tells none."""
     if (told := _NAMED_OFFSET.fullmatch(name)) is not None:
         return zone_of_offset(int(f"{told[1]}1") * (60 * int(told[2]) + int(told[3] or 0)))
-    return next((zone for pattern, zone in _NAMED_ZONES if pattern.fullmatch(name)), None)
+    return next((zone for pattern, zone in _NAMED_ZONES if pattern.fullmatch(name)), zone_within(name))
 
 
 def zone_of_offset(minutes: int) -> str | None:

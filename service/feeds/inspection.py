@@ -12,7 +12,7 @@ import shutil
 import tempfile
 import weakref
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
@@ -43,11 +43,15 @@ ENOUGH = 40
 """Times that show the interval of a feed."""
 FEW = 20
 """Least number of readings of a series that shares no times with other series."""
+MOST_COLUMNS = 512
+"""Largest number of columns of a call; of more, those that are used are sent."""
 MOST_SERIES = 50
 """Largest number of series of which intervals are examined."""
 EACH = 20
 """Rows of each later block that are."""
 DAY = 86_400.0
+LEAP, MOST_HELD = 366 * DAY, 1000
+"""Seconds and intervals without a reading: feeds take gaps that are no longer than one of both."""
 SORTED, MOST_TIMES = 200_000, 2**24
 """Most rows that are put in order in memory, and most times that are looked at."""
 MOST_UNIQUE, FILLED = 0.98, 0.5
@@ -85,11 +89,21 @@ _YEAR = re.compile(r"(1[6-9]|2[01])\d\d")
 _PACKED_CLOCK = re.compile(r"([01]\d|2[0-4])[0-5]\d( ?(UTC|GMT|Z))?")
 _PERIODS = re.compile(r"(?i)(settlement[ _]?)?period|sp|settlementperiod|intervall?|zeitintervall")
 _TIMES = ("time", "timestamp", "datetime", "date", "_time", "ts", "ds")  #: names that are taken first
+_RECORDED = re.compile(
+    r"(?i)(.*[ _.])?(updat|creat|modifi|insert|upload|sync|import|ingest|process|retriev|download|receiv|publish)"
+    r"(e|ed|ion)?([ _.]?(at|on|time|date|ts|timestamp|utc))*"
+)
+"""Names of columns of the times at which rows were written, which are those of readings where nothing else is."""
 _FORECAST = re.compile(r"(?i).*(forecast|prognos|predict|planned|pr[eé\ufffd]visi|day-ahead total)")
 _DIRECTION = re.compile(r"(?i)(^|[^a-z])(w?dir|mwd|wd)([^a-z]|$)|direction|richtung|bearing|azimuth")
 """Names of columns of degrees around the compass."""
 _SIX_OR_EIGHT = re.compile(r"\d{6}(\d\d)?")
 _CODE = re.compile(r"[1-9]\d{4,}|0\d+")
+_TOTAL = re.compile(
+    r"(?i)\W*(\w*summe|summa|(grand |sub-?)?total\w*|sum|soma|suma|somme|(sub)?totaal|moyenne|average|mean|mittel"
+    r"|mittelwert|durchschnitt|media|promedio|gemiddelde|medel|razem|gesamt)\b.*"
+)
+"""What stands in place of a time in a row that sums up rows above it."""
 _WHOLE = re.compile(r"-?\d{1,15}(\.0*)?")
 _ORDER = re.compile(r"(?i)\b([dtmyj])\1*[./-]([dtmyj])\2*[./-]([dtmyj])\3*\b")
 _PLAIN = re.compile(r"[+-]?\d+\.?\d*([eE][+-]?\d+)?")
@@ -101,9 +115,10 @@ _CODED, _SURELY_CODED = re.compile(r"[+-]?\d{4,5},\w"), re.compile(r"[+-]0\d{3},
 """Numbers of a fixed width with a mark of their quality, such as +0123,1, as in the ISD of weather stations."""
 _TARGET = re.compile(r"(?i)_?(value|y|target|state|load|demand|cnt)")
 _CALENDAR = re.compile(
-    r"(?i)((iso|mmwr|epi)[ _]?)?(week|year)|day[ _]?of[ _]?week|week[ _]?day|wo(chen)?tag|dow|month|day|hour|unix|epoch"
+    r"(?i)(num|nr|row|seq(uence)?|serial|order|case|record)[ _.]?(no|nr|num(ber)?|id|os|seq(uence)?)"
+    r"|((iso|mmwr|epi)[ _]?)?(week|year)|day[ _]?of[ _]?week|week[ _]?day|wo(chen)?tag|dow|month|day|hour|unix|epoch"
 )
-"""Names of columns of numbers that tell the time."""
+"""Names of columns of numbers that tell the time or number the rows."""
 _NUMBERS = {"number", "missing"}
 _COMMA_DATES = ("%d.%m.", "%d. ")
 """Begins of the formats of dates that are written where decimal marks are commas."""
@@ -165,6 +180,14 @@ class InspectedTable:
     def understood(self) -> dict[str, Any]:
         """The findings about the file, by name, without empty ones."""
         return {name: value for name, value in self.said.items() if value not in (None, "", [])}
+
+    def fitting(self, used: Collection[str]) -> InspectedTable:
+        """Keep the columns that are ``used``, of times and of series, if a call takes no more; return this table."""
+        if len(self.names) > MOST_COLUMNS:
+            kept = [at for at, name in enumerate(self.names) if name in {*used, self.time, self.series}]
+            source, self.names = self.rows, [self.names[at] for at in kept]
+            self.rows = lambda: ([row[at] for at in kept] for row in source())
+        return self
 
     def named(self, **wanted: str | None) -> InspectedTable:
         """Rename the columns of times and of series to the names that a feed uses, and return this table."""
@@ -416,7 +439,10 @@ class _Reader:
         for text in (" ".join(self.raw.names[at] for at in parts), *self._cells(parts)[:1]):
             if zone := file_times.zone_in(text):
                 self._take_zone(zone, text)
-                break
+                return parts, formats
+        about = [*(self.said.get("lines before the header") or ()), *(self.said.get("lines under the header") or ())]
+        if zone := file_times.zone_within("; ".join(about)):
+            self._take_zone(zone, next(line for line in about if zone in line)[:64])
         return parts, formats
 
     def _take_zone(self, zone: str, name: str) -> None:
@@ -540,6 +566,10 @@ class _Reader:
                     if hours := self._formats(whole, True):
                         return whole, hours
                 return parts, formats
+        years = [at for at, cells in enumerate(self.columns) if cells and _YEAR.fullmatch(cells[0])]
+        for pair in [(at, len(names) - 2) for at in years if self.raw.is_spread and names[-2] == "month"]:
+            if both := self._formats(pair, True):
+                return pair, both
         if usual in self.raw.names and (formats := self._formats((self.raw.names.index(usual),), True)):
             return (self.raw.names.index(usual),), formats
         found = {at: formats for at in range(len(names)) if (formats := self._formats((at,)))}
@@ -556,6 +586,8 @@ class _Reader:
         if not found and self.raw.said.get("header") == "none" and (bare := self._bare_dates()):
             return bare
         found = {at: formats for at, formats in found.items() if len({*self.columns[at]}) > 1} or found
+        recorded = {at for at in found if _RECORDED.fullmatch(names[at])}
+        found = {at: formats for at, formats in found.items() if at not in recorded} or found
         spoken = [at for at in found if dialect.kind_of(self.columns[at][0]) != "number" or names[at] in _TIMES]
         found = {at: found[at] for at in spoken or found}  # numbers are times where nothing else is
         clocks = [at for at, cells in enumerate(self.columns) if cells and _CLOCK.fullmatch(cells[0].strip())]
@@ -578,7 +610,6 @@ class _Reader:
                     continue
                 if is_sure and (both := self._formats((at, clock), bool(guessed))):
                     return (at, clock), both
-        years = [at for at, cells in enumerate(self.columns) if cells and _YEAR.fullmatch(cells[0])]
         for pair in [(at, at + 1) for at in years if not found and at + 1 < len(names)]:
             is_name = dialect.kind_of(self.columns[pair[1]][0]) == "text"  # of a month
             if is_name and (both := self._formats(pair, True)):
@@ -588,9 +619,8 @@ class _Reader:
                 return (0,), [file_times.by_format(self.given.time_format)]
             return (), []
         best = min(found, key=lambda at: (_TIMES.index(names[at]) if names[at] in _TIMES else 9, at))
-        if len(found) > 1:
-            others = ", ".join(self.raw.names[at] for at in found if at != best)
-            self.said["other columns of times"] = f"{others}; --time takes another"
+        if others := [self.raw.names[at] for at in sorted({*found, *recorded} - {best})]:
+            self.said["other columns of times"] = f"{', '.join(others)}; --time takes another"
         return (best,), found[best]
 
     def _bare_dates(self) -> tuple[tuple[int, ...], list[TimeFormat]] | None:
@@ -681,7 +711,7 @@ class _Reader:
     def _stamps(self, rows: list[Line]) -> list[str]:
         """Return the times of rows."""
         if len(self.parts) == 1:
-            return [*map(itemgetter(self.parts[0]), rows)]
+            return [*map(str.strip, map(itemgetter(self.parts[0]), rows))]
         return [*map(file_times.joined, map(itemgetter(*self.parts), rows))]
 
     def _read_by(self, reader: file_times.Seconds, cells: list[str], begin: int) -> Times:
@@ -713,6 +743,7 @@ class _Reader:
             or any(
                 not file_times.is_impossible(cell, self._cells(self.parts)[0])
                 and not any(map(self._is_missing, cell.split(" ")))
+                and not _TOTAL.fullmatch(cell)
                 for cell in some
             )
         ):
@@ -721,7 +752,7 @@ class _Reader:
         self.left_out = odd
         self.raw = replace(self.raw, rows=lambda: (row for at, row in enumerate(source()) if at not in left_out))
         shown = ", ".join(map(repr, some[:3]))
-        self.said["rows left out, as their times do not exist"] = f"{len(odd)}, such as {shown}"
+        self.said["rows left out, as they have no time that exists"] = f"{len(odd)}, such as {shown}"
         self._read_first()
         return [form]
 
@@ -744,7 +775,7 @@ class _Reader:
             return False
         if not self.parts or not formats:
             return True
-        cell = file_times.joined([row[at] for at in self.parts])
+        cell = self._stamps([row])[0]
         if formats[0].read is None:
             is_time = dialect.kind_of(cell) in ("time", "number") or formats[0].reads([cell])
             return is_time and any(map(str.isdigit, cell))
@@ -857,10 +888,8 @@ class _Reader:
             is_grid = tried in sure or len(pairs) > FILLED * several * len({*stamps})
             if len(pairs) >= MOST_UNIQUE * len(stamps) and 1 < several <= len(stamps) / 2 and is_grid:
                 return tried
-        are_few = len({*stamps}) < (0.8 if len(stamps) > FEW else 0.5) * len(stamps) or len({*stamps}) == 1 < len(
-            stamps
-        )
-        if are_few and self.given.align in (None, "none"):
+        are_few = len({*stamps}) < (0.8 if len(stamps) > FEW else 0.5) * len(stamps)
+        if (are_few or len({*stamps}) == 1 < len(stamps)) and self.given.align in (None, "none"):
             some = [self.raw.names[at] for at in dict.fromkeys([*named, *texts, *wholes])][:3]
             series = f"--series COLUMN{', such as ' * bool(some)}{' or '.join(some)}, if rows are of several series"
             one = "--align last, mean or sum, as in sum:1d, for one reading of each time"
@@ -921,6 +950,10 @@ class _Reader:
     def targets(self) -> list[str]:
         """Columns of numbers that vary, the likeliest target first."""
         vary = [at for at in self._of_kind("number") if len({*self.columns[at]}) > 1]
+        if self.series:  # a code of a series is none
+            names = [*zip(*(self.columns[at] for at in self.series), strict=True)]
+            most = len({*names}) if len(names) > 2 * len({*names}) else 0
+            vary = [at for at in vary if len({*zip(names, self.columns[at], strict=True)}) > most] or vary
         return sorted((self.raw.names[at] for at in vary), key=self._unlikely)
 
     def table(self) -> InspectedTable:
@@ -941,7 +974,10 @@ class _Reader:
             names, partial(self._sent, kept), time, series, numbers, targets, likeliest, self.count, self.said
         )
         found.row_of = None if raw.is_spread else self._row_of
+        self._without_times()
         self._without_repeats()
+        self._without_names()
+        self._without_holes()
         found.count = self.count
         self._zone_of_autumn()
         found.zone, self.order = None if self.format is None or self.format.zoned else self.given.zone, self._order()
@@ -1090,6 +1126,7 @@ class _Reader:
     ) -> Sequence[str]:
         """Return the converted times; raises ValueError for a time that the format does not read."""
         read = None if form is None else form.read
+        cells = [*map(str.strip, cells)]
         if read is None and local is None:
             return cells
         found = list[str]()
@@ -1186,11 +1223,72 @@ class _Reader:
         gone = np.array([at for at in repeats if counts[which[at]] > 2 or self.seconds[at] // 3600.0 not in hours], int)
         if not gone.size:
             return
+        self._leave_out(gone)
+        self.said["rows left out, as they repeat others exactly"] = len(gone)
+
+    def _leave_out(self, gone: NDArray[np.int64]) -> None:
+        """Leave out rows, by their numbers from the first row that is sent."""
         rows, left_out = self.raw.rows, {*(self.begin + gone).tolist()}
         self.left_out = np.sort([*self.left_out, *map(self._row_in_file, left_out)])
         self.raw = replace(self.raw, rows=lambda: (row for at, row in enumerate(rows()) if at not in left_out))
         self.seconds, self.end, self.count = np.delete(self.seconds, gone), self.end - len(gone), self.count - len(gone)
-        self.said["rows left out, as they repeat others exactly"] = len(gone)
+
+    def _without_times(self) -> None:
+        """Leave out rows without a time, if they are few."""
+        if self.format is None or self.of_examples or len(self.seconds) < self.count:
+            return
+        gone = np.flatnonzero(np.isneginf(self.seconds))
+        if 0 < len(gone) <= IMPOSSIBLE * self.count:
+            self._leave_out(gone)
+            self.said["rows left out, as they have no time"] = len(gone)
+
+    def _without_names(self) -> None:
+        """Leave out rows that name no series and have a value, as totals have, or have nothing but a time.
+
+        Other rows without a name have the values of columns that all series share.
+        """
+        if not self.series or len(self.seconds) < self.count:
+            return
+        rest = [at for at in range(self.raw.width) if at not in {*self.parts, *self.series}]
+        target = [self.raw.names.index(name) for name in self.targets[:1]]
+        gone = [
+            at
+            for at, row in enumerate(islice(self.raw.rows(), self.begin, self.end))
+            if all(self._is_missing(row[one]) for one in self.series)
+            and (
+                any(not self._is_missing(row[one]) for one in target) or all(self._is_missing(row[one]) for one in rest)
+            )
+        ]
+        if gone:
+            self._leave_out(np.array(gone))
+            self.said["rows left out, as they name no series"] = len(gone)
+
+    def _without_holes(self) -> None:
+        """Leave out rows on one side of gaps that are too long for a feed: the newest part of a series is kept.
+
+        A part has at least ``ENOUGH`` readings, or is the longest one.
+        """
+        if self.format is None or self.of_examples or len(self.seconds) < self.count:
+            return
+        if not np.any(np.diff(np.sort(self.seconds[np.isfinite(self.seconds)])) > LEAP):
+            return
+        names, seconds, _ = self._held
+        order = np.lexsort((seconds, names))
+        steps = np.diff(seconds[order])
+        usual = np.median(steps[steps > 0])
+        cuts = np.flatnonzero((np.diff(names[order]) != 0) | (steps > max(LEAP, MOST_HELD * usual))) + 1
+        parts, kept = np.split(order, cuts), dict[int, NDArray[np.int64]]()
+        for part in parts:
+            one = kept.get(name := int(names[part[0]]), part)
+            kept[name] = part if len(part) >= min(ENOUGH, len(one)) else one
+        gone = np.sort(np.concatenate([part for part in parts if kept[int(names[part[0]])] is not part] or [order[:0]]))
+        if gone.size:
+            begin, end = (interval.moment(seconds[order[at]]) for at in (cuts[-1] - 1, cuts[-1]))
+            self.said["rows left out, as no feed takes gaps of more than a year"] = (
+                f"{len(gone)}, such as those before the gap from {begin:%Y-%m-%d} to {end:%Y-%m-%d}"
+            )
+            self._leave_out(gone)
+            self.__dict__.pop("_held")
 
     def _zone_of_autumn(self) -> None:
         """Take a zone in which clocks go back where an hour comes twice; find out if times are the ends of hours."""
@@ -1329,8 +1427,8 @@ class _Reader:
             option = "say --time-format with the first day, as in '2024-01-31 %H:%M:%S'"
             some = self.columns[self.raw.names.index(self.dateless)][0]
             return f"{self.dateless!r} has times without a day or a year, such as {some!r}; {option}"
-        for at, cells in enumerate(self.columns):
-            some = [cell for cell in cells if not self._is_missing(cell)]
+        for at in sorted(range(len(self.columns)), key=lambda at: self.kinds[at] != "time"):
+            some = [cell for cell in self.columns[at] if not self._is_missing(cell)]
             if some and self.kinds[at] != "number" and sum(any(map(str.isdigit, one)) for one in some) > len(some) / 2:
                 name = self.raw.names[at]
                 return f"{name!r} has no times in a known format, such as {some[0]!r}; say --time-format, or --skip"
@@ -1360,7 +1458,10 @@ class _Reader:
         if not rising or len(rising[0]) < 2:
             return
         there = [np.unique(when[has]) for when, has in series]
-        own = [(one, of_target if len(of_target) > 2 else one) for one, of_target in zip(rising, there, strict=True)]
+        own = [
+            (one, of_target if len(of_target) > 2 and np.median(np.diff(of_target)) < LEAP else one)
+            for one, of_target in zip(rising, there, strict=True)
+        ]
         own = [
             (one, one) if _grid(of_target) == "mean" and _grid(one) is None else (one, of_target)
             for one, of_target in own

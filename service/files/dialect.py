@@ -41,6 +41,8 @@ NAMES = {",": "comma", ";": "semicolon", "\t": "tab", "|": "bar", " ": "space"}
 COMMENTS = ("#", "%", "//", "!")
 _NUMBER_SIGN = re.compile(r"""\s*("#"\s*[,;\t|]|#[,;|])\s*"?\w""")
 """The beginning of a header with # as the name of the column of the rows' numbers."""
+MOST_UNDER = 3
+"""Number of lines with more or fewer cells than the rows of which none may stand between the names and the rows."""
 CLEARLY = 5
 """A file of a zip is taken for the data if it is larger by this factor than all others together."""
 MISSING = frozenset(
@@ -63,7 +65,9 @@ _UNIT = re.compile(
     r"°[CFK]?|[kMGT]?Wh?|[mk]?VA?r?|m?A|[kmµ]?g|mg/dL|mmol/L|km/h|mph|m/s|hPa|mbar|[ck]?m|mm|in|ft|lx|lux|pp[mb]|dB|bpm|k?Hz"
     r"|[kMGT]i?B|m³|l|L|s|ms|min|h|kn|µg/m³|W/m²|EUR|USD|CHF"
 )
-_OF_TIMES = re.compile(r"(?i)date|time|month|year|day|datum|zeit|period")
+_OF_TIMES = re.compile(
+    r"(?i)date|time|month|year|day|datum|zeit|period|fecha|\bdata\b|giorno|jour|heure|hora|tarih|dato|dátum|日|年|дата"
+)
 _DAY = r"([^\W\d]{2,9}[.,]{0,2} )?"  # of the week
 _TIME = re.compile(
     rf"{_DAY}\d{{1,4}}(\. |[-/. ])(de )?(\d{{1,2}}|[^\W\d]{{3,10}}\.?)([-/. ,]+(de )?\d|$).*|\d{{1,2}}:(\d\d|\d:\d).*"
@@ -419,7 +423,10 @@ def _layout(
             reader.append((number, [cell.strip() for cell in cells]))
     late = [cells for _, cells in reader[len(reader) // 2 :]]
     width = Counter(map(len, late)).most_common(1)[0][0]
-    body = [cells for cells in late if len(cells) == width][:500]
+    for at, (number, cells) in enumerate(reader):
+        if len(cells) > width and not any(cells[width:]):  # some lines end with separators
+            reader[at] = number, cells[:width]
+    body = [cells for _, cells in reader[len(reader) // 2 :] if len(cells) == width][:500]
     kinds = [commonest({cell: kind_of(cell) for cell in column}.values()) for column in zip(*body, strict=True)]
     first = 0 if given.header is False else next((at for at, (_, c) in enumerate(reader) if _is_full(c, kinds)), 1)
     if given.header is False:
@@ -462,7 +469,7 @@ def _layout(
         names = _joined_names(names, [cells for _, cells in reader[:header] if len(cells) == len(names)])
         under = [cells for _, cells in reader[header + 1 : first] if len(cells) == len(names)]
         full = [cells for cells in under if 2 * sum(map(bool, cells)) > len(cells)]
-        names = _joined_names(names, [cells for cells in full if not any(map(_is_number, cells))])
+        names = _joined_names(names, [cells for cells in full[::-1] if not any(map(_is_number, cells))])
     if len([name for name in names if _CLOCK.fullmatch(name)]) == 1 and header is not None:  # that of the header itself
         names = ["time" if _CLOCK.fullmatch(name) else name for name in names]
     used = [at for at in used if names[at] or any(cells[at] for cells in body)]
@@ -541,7 +548,9 @@ def _header(reader: list[tuple[int, Line]], first: int, kinds: Sequence[str]) ->
     kinds : of the columns
     """
     width, busy = len(kinds), sum(kind != "missing" for kind in kinds)
-    before = [at for at in range(first) if len(reader[at][1]) in (width, width - 1)]
+    others = [at for at in range(first) if len(reader[at][1]) != width]
+    above = others[-MOST_UNDER] + 1 if len(others) >= MOST_UNDER else 0  # settings of a logger, and no units
+    before = [at for at in range(above, first) if len(reader[at][1]) in (width, width - 1)]
     before = [at for at in before if len(reader[at][1]) == width] or before
     filled = {at: sum(map(bool, reader[at][1])) for at in before}
     full = [at for at in before if filled[at] * 2 > busy]  # columns with cells

@@ -34,6 +34,13 @@ ZONES = ("utc_offset_seconds", "timezone")
 """Names next to the data that say the zone of its times; an offset comes first, as it holds for all times."""
 LONG = ("time", "series", "value")
 """Names of a table with a row for each series and time."""
+_KEY = re.compile(r"\d{4}|\d{8}|\d{10}|\d{13}")
+"""Names in digits that are times, if all names of an object are."""
+_POINT = re.compile(
+    r"(?P<series>(?:\\.|[^\s\\])+) (?P<fields>(?:\"(?:\\.|[^\"\\])*\"|\\.|[^\s\"\\])+)(?: (?P<time>-?\d+))?"
+)
+_FIELD = re.compile(r'((?:\\.|[^=,\\])+)=("(?:\\.|[^"\\])*"|[^,"]+)(?:,|$)')
+"""A line of InfluxDB's line protocol, and a field of it."""
 _ATOM, _ESPI = "{http://www.w3.org/2005/Atom}", "{http://naesb.org/espi}"
 _UNITS = {"72": "Wh", "38": "W", "42": "m³", "119": "ft³", "169": "therm", "132": "Btu"}
 
@@ -108,6 +115,7 @@ def _split_in(found: Any, depth: int = 4) -> Iterator[dict[str, Any]]:
 
 def _points_of(found: dict[str, Any]) -> Iterator[dict[str, Any]]:
     """Yield the points that an object has as pairs, as lists of equal length or as objects; without any, the object."""
+    found = {name: (isinstance(cells, dict) and _by_time(cells)) or cells for name, cells in found.items()}
     lists = {name: cells for name, cells in found.items() if isinstance(cells, list) and len(cells) > 1}
     rest = {name: cell for name, cell in found.items() if name not in lists}
     pairs = [cells for cells in lists.values() if all(isinstance(one, list) and len(one) == 2 for one in cells)]
@@ -123,6 +131,18 @@ def _points_of(found: dict[str, Any]) -> Iterator[dict[str, Any]]:
         yield from (rest | dict(zip(plain, row, strict=True)) for row in zip(*plain.values(), strict=True))
     else:
         yield found
+
+
+def _by_time(found: dict[str, Any]) -> list[dict[str, Any]]:
+    """Return the rows of an object of which all names are times; none for other objects."""
+    is_timed = len(found) > 2 and all(_KEY.fullmatch(name) or dialect.kind_of(name) == "time" for name in found)
+    if not is_timed or any(isinstance(cell, list) and cell for cell in found.values()):
+        return []
+    rows = (
+        (name, {} if cell == [] else cell if isinstance(cell, dict) else {"value": cell})
+        for name, cell in found.items()
+    )
+    return [{"time": name} | cells for name, cells in rows]
 
 
 def _is_epoch(cell: Any) -> bool:
@@ -144,7 +164,14 @@ def _objects_in(found: Any, depth: int = 3) -> list[dict[str, Any]]:
     """Return the rows of a document that is a list of objects, or has columns of equal length; raises Malformed."""
     if isinstance(found, list) and found and all(isinstance(one, dict) for one in found):
         return found
+    if isinstance(found, dict) and (rows := _by_time(found)):
+        return rows
     if isinstance(found, dict) and depth:
+        inner = [cells for cells in found.values() if isinstance(cells, dict)]
+        if len(inner) == len(found) > 1 and len(inner[0]) > 2 and all(one.keys() == inner[0].keys() for one in inner):
+            rows = [{name: cells[key] for name, cells in found.items()} for key in inner[0]]  # as pandas writes columns
+            if not any(isinstance(cell, dict | list) for cell in rows[0].values()):
+                return _by_time(dict(zip(inner[0], rows, strict=True))) or rows
         columns = {name: cells for name, cells in found.items() if isinstance(cells, list) and cells}
         plain = {name: cells for name, cells in columns.items() if not isinstance(cells[0], dict | list)}
         if len(plain) > 1 and len({*map(len, plain.values())}) == 1:
@@ -199,20 +226,21 @@ def lines_names(path: Path, member: str | None = None) -> Line | None:
         first = [*islice(lines, 2)]
     except Malformed:
         return None
-    return [*dict.fromkeys(name for one in chain(first, islice(lines, FEW)) for name in one)] if first[1:] else None
+    return [*dict.fromkeys(name for _, one in chain(first, islice(lines, FEW)) for name in one)] if first[1:] else None
 
 
 def lines_rows(path: Path, names: Line, member: str | None = None) -> Iterator[Line]:
     """Yield the rows of a file with a JSON object in each line; raises Malformed."""
     known = {*names}
-    for number, one in enumerate(_lines(path, member), 1):
+    for number, one in _lines(path, member):
         if not one.keys() <= known:
             new = next(name for name in one if name not in known)
             raise Malformed(f"line {number} has {new[:64]!r}, which the first {FEW} lines have not", field="body")
         yield [one.get(name, "") for name in names]
 
 
-def _lines(path: Path, member: str | None) -> Iterator[dict[str, str]]:
+def _lines(path: Path, member: str | None) -> Iterator[tuple[int, dict[str, str]]]:
+    """Yield the objects with the numbers of their lines; an object with a list of times is one for each of them."""
     for number, line in enumerate(dialect.lines(path, "utf-8-sig", member), 1):
         if line.strip():
             try:
@@ -221,7 +249,10 @@ def _lines(path: Path, member: str | None) -> Iterator[dict[str, str]]:
                 found = None
             if not isinstance(found, dict):
                 raise Malformed(f"line {number} is no object of JSON", field="body")
-            yield _flat(found)
+            has_times = any(
+                isinstance(cells, list) and cells and all(map(_is_epoch, cells)) for cells in found.values()
+            )
+            yield from ((number, _flat(one)) for one in (_points_of(found) if has_times else [found]))
 
 
 def _whole(file: IO[bytes]) -> bytes:
@@ -501,6 +532,21 @@ def ghcn_daily(file: IO[bytes]) -> Document:
     return _long(sorted(found, key=lambda row: row[1]), {"format": "GHCN daily"})
 
 
+def line_protocol(file: IO[bytes]) -> Document:
+    """Return the numbers of a file in InfluxDB's line protocol, by measurement, tags and field; raises Malformed."""
+    rows = list[Line]()
+    for number, line in enumerate(_whole(file).decode("utf-8", "replace").splitlines(), 1):
+        if not line.strip() or line.startswith(("#", "CREATE DATABASE")):
+            continue
+        found = _POINT.fullmatch(line.strip())
+        if found is None or found["time"] is None:
+            raise Malformed(f"line {number} is no point with a time in InfluxDB's line protocol", field="body")
+        for name, value in _FIELD.findall(found["fields"]):
+            if dialect.kind_of(plain := value.rstrip("iu")) == "number":
+                rows.append([found["time"], f"{found['series']} {name}".replace("\\", ""), plain])
+    return _long(rows, {"format": "InfluxDB's line protocol"})
+
+
 def _long(rows: list[Line], said: dict[str, Any]) -> Document:
     """Return a table of times and values, with a column of series if there are several series."""
     if len({name for _, name, _ in rows}) > 1:
@@ -510,6 +556,13 @@ def _long(rows: list[Line], said: dict[str, Any]) -> Document:
 
 STANDARDS = (
     (re.compile(rb"100,NEM1[23],|200,[^,\n]*,[A-Z]\w*,"), nem12),
+    (
+        re.compile(
+            rb"# DDL\r?\n|[\w./:-]+(,[\w./: \\-]+=[^\s,]+)* [\w./: \\-]+"
+            rb"=(-?\d[\d.eE+-]*[iu]?|[tfTF]|\")[^\n]* \d{9,19}\r?\n"
+        ),
+        line_protocol,
+    ),
     (re.compile(rb"[A-Z]{2}[\w-]{9}[12]\d{5}[A-Z][A-Z0-9]{3}[ -]"), ghcn_daily),
 )
 """Patterns of the first bytes of files in named standards, and their readers."""

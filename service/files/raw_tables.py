@@ -25,7 +25,7 @@ MEMORY_MB = 512
 _HOUR = re.compile(r"\d{1,2}:\d\d(:\d\d)?(\s?-\s?\d{1,2}:\d\d(:\d\d)?)?|[Hh][Ee]?[ _]?\d{1,2}")
 _NO_HOUR = re.compile(r"[Hh][Ee]?[ _]?(2[6-9]|[3-9]\d)")
 _MONTH = re.compile(
-    r"(?i)(jan|jän|ene|gen|feb|f[eé]v|mar|mär|mrz|maa|mrt|apr|avr|abr|ma[iyjg]|jun|juin|giu|jul|juil|lug|aug|ao[uû]|ago|se[pt]|"
+    r"(?i)(jan|jän|ene|gen|feb|f[eé]v|mar|mär|mrz|maa|mrt|apr|avr|abr|ma[iyjg]|jun|juin|giu|jul|jui|lug|aug|ao[uû]|ago|se[pt]|"
     r"o[ck]t|out|ott|nov|d[eé][cz]|dic)[^\W\d]*\.?"
 )
 _PERIOD = re.compile(
@@ -91,7 +91,7 @@ def opened(path: Path, given: FileOptions) -> Raw:
     member = dialect.member_of(path, given.member)
     about = {} if member is None else {"file of the zip": f"{member}; --member takes another"}
     with dialect.unpacked(path, given.member) as file:
-        first = file.read(64).lstrip(b"\xef\xbb\xbf \r\n\t")
+        first = file.read(4096).lstrip(b"\xef\xbb\xbf \r\n\t")
     if first.startswith(b"PAR1") or path.suffix.lower() in (".parquet", ".pq"):
         return _parquet(path)
     if first.startswith(b"{") and (names := documents.lines_names(path, given.member)) is not None:

@@ -119,6 +119,20 @@ def test_the_first_of_equal_columns_is_forecast_and_said(raw: Path, reported: To
     reported("feed", "delete", "first", "--yes")
 
 
+def test_a_feed_takes_the_columns_it_uses_of_very_many(
+    raw: Path, reported: Told, capsys: pytest.CaptureFixture[str]
+) -> None:
+    lines = [",".join([f"{when:{ISO}}", *(f"{v + at}" for at in range(600))]) for when, v in hours(60)]
+    (raw / "many.csv").write_text("\n".join([",".join(["time", *(f"c{at}" for at in range(600))]), *lines]))
+    create = ["feed", "create", "many", "c7", "--known", "c9", "--from", "many.csv", *map(str, OPTIONS[:2])]
+    known, features = (",".join(f"c{at}" for at in range(begin, begin + 256)) for begin in (8, 300))
+    assert main([*(known if one == "c9" else one for one in create), "--features", features]) == 1
+    assert "many.csv: rows has 514 columns, the limit is 512; no feed is created" in capsys.readouterr().err
+    assert reported(*create)["sent"] == 60
+    assert reported("feed", "run", "many", "many.csv")["skipped"] == 60
+    reported("feed", "delete", "many", "--yes")
+
+
 def test_series_have_names_of_256_characters(raw: Path, reported: Told, service: ServiceProcess) -> None:
     names = ['{__name__="' + letter * 229 + '", job="node €"}' for letter in "ab"]
     lines = ["Time," + ",".join(f'"{name.replace(chr(34), chr(34) * 2)}"' for name in names)]

@@ -97,7 +97,7 @@ def test_what_decides_may_come_late(tmp_path: Path) -> None:
 
 def test_a_cell_that_contradicts_is_never_another_value(tmp_path: Path) -> None:
     lines = [f"{when:{ISO}};{one}" for when, one in hours(25_000)]
-    found = read(tmp_path / "x.csv", "\n".join(["time;v", *lines[:22_000], "2030-01-01T00:00:00;1,5", *lines]))
+    found = read(tmp_path / "x.csv", "\n".join(["time;v", *lines[:22_000], "2027-06-01T00:00:00;1,5", *lines]))
     assert column(found, "v")[-1] == "1,5"  # the feed refuses it
     lines = [f"{FIRST + timedelta(days=at):%d.%m.%Y};{at}" for at in range(25_000)]
     content = "\n".join(["time;v", *lines[:22_000], "01/31/2030;2", *lines[22_000:]])
@@ -1409,7 +1409,7 @@ def test_a_day_that_is_a_date_is_complete(tmp_path: Path) -> None:
 def test_impossible_times_are_left_out_or_refused(tmp_path: Path) -> None:
     lines = [f"{day:%Y,%m,%d},{at}" for at, day in enumerate(DAYS)]
     found = read(tmp_path / "x.csv", "\n".join(["year,month,day,v", *lines[:31], "2024,2,30,5", *lines[31:]]))
-    assert found.said["rows left out, as their times do not exist"] == "1, such as '2024 2 30'"
+    assert found.said["rows left out, as they have no time that exists"] == "1, such as '2024 2 30'"
     assert (found.count, found.row_of and found.row_of(31)) == (60, 32)
     days = [f"{day:%m/%d/%Y},{at}" for at, day in enumerate(DAYS)]
     with pytest.raises(ValueError, match="row 56 below the header: '31/01/2024' is no time as the others"):
@@ -1572,3 +1572,227 @@ def test_plausible_numbers_are_not_called_missing(tmp_path: Path) -> None:
     assert read(tmp_path / "x.csv", rain).said["perhaps missing"] == "-1; say --missing"
     told = f"# RH : Daily amount of rain (in 0.1 mm) (-1 for <0.05 mm)\n{rain}"
     assert read(tmp_path / "x.csv", told).said["perhaps missing"] is None
+
+
+def test_totals_between_rows_and_without_a_name_are_left_out(tmp_path: Path) -> None:
+    months = [
+        [f"{day:02d}.{month:02d}.2024;{day};{'zu' if day == 9 else month}" for day in range(1, 28)]
+        for month in (1, 2, 3)
+    ]
+    lines = [line for at, rows in enumerate(months) for line in (*rows, f"Summe {at};378;{27 * at}")]
+    found = read(tmp_path / "x.csv", "\n".join(["Tag;v;w", *lines]))
+    assert column(found, "v") == [f"{day}" for day in range(1, 28)] * 3
+    assert found.said["rows left out, as they have no time that exists"] == "2, such as 'Summe 0', 'Summe 1'"
+    assert found.place_of(27) == "row 28 of those under its names"
+    lines = [
+        f"\t{year} \t{year}\t{name}\t{code}\t{year % 7 + code}"
+        for year in range(1999, 2021)
+        for code, name in enumerate("abc")
+    ]
+    lines = [
+        line
+        for at in range(0, 66, 3)
+        for line in (*lines[at : at + 3], f"Total\t{1999 + at // 3} \t{1999 + at // 3}\t\t\t9")
+    ]
+    found = read(
+        tmp_path / "x.txt",
+        "\n".join(["Notes\tYear\tYear Code\tCause\tCause Code\tDeaths", *lines, "Total\t\t\t\t\t500"]),
+    )
+    assert (found.series, found.count, found.targets[0]) == ("Cause", 66, "Deaths")
+    assert "Cause Code" not in found.targets
+    assert found.said["rows left out, as they name no series"] == 22
+    shared = [f"{when:{ISO}};{rest}" for when, _ in hours(20) for rest in (f";;{when.hour}", "a;1;", f"b;{when.hour};")]
+    found = read(tmp_path / "x.csv", "\n".join(["time;name;load;heat", *shared]), series="name")
+    assert found.count == 60  # rows of what all series share
+
+
+def test_rows_before_a_gap_of_years_are_left_out(tmp_path: Path) -> None:
+    early, late = datetime(1939, 1, 1), datetime(1947, 1, 1)
+    lines = [f"{begin + timedelta(days=at):%Y-%m-%d},{at % 9}" for begin in (early, late) for at in range(300)]
+    found = read(tmp_path / "x.csv", "\n".join(["day,v", *lines]))
+    assert (found.count, column(found, "day")[0], found.place_of(0)) == (
+        300,
+        "1947-01-01",
+        "row 300 of those under its names",
+    )
+    said = "300, such as those before the gap from 1939-10-27 to 1947-01-01"
+    assert found.said["rows left out, as no feed takes gaps of more than a year"] == said
+    found = read(tmp_path / "x.csv", "\n".join(["day,v", *lines[:300], "2036-01-01,7"]))  # of a clock that is wrong
+    assert (found.count, column(found, "day")[-1]) == (300, "1939-10-27")
+    both = [f"{line},{name}" for line in lines for name in ("ab" if line < "1940" else "a")]
+    found = read(tmp_path / "x.csv", "\n".join(["day,v,name", *both]))
+    assert column(found, "name").count("a") == column(found, "name").count("b") == 300
+    yearly = [f"{year},{year % 7}" for year in range(1700, 2000) if year % 3]
+    assert read(tmp_path / "x.csv", "\n".join(["year,v", *yearly])).count == 200
+
+
+NAMED_DAYS = [f"{datetime(2024, 1, 1) + timedelta(days=at):%Y-%m-%d}" for at in range(40)]
+PROTOCOL = "".join(
+    f'cpu,host=a\\ b user={at % 7 / 4},n={at}i,up=true,s="x y" {17042 * 10**14 + at * 60 * 10**9}\n' for at in range(40)
+)
+
+
+@pytest.mark.parametrize(
+    ("content", "count", "series", "last"),
+    [
+        (
+            json.dumps({day: {"visits": at} if at else [] for at, day in enumerate(NAMED_DAYS)}),
+            40,
+            None,
+            (NAMED_DAYS[-1], "39"),
+        ),
+        (
+            json.dumps({"base": "EUR", "rates": {day: {"USD": at / 4} for at, day in enumerate(NAMED_DAYS)}}),
+            40,
+            None,
+            (NAMED_DAYS[-1], "9.75"),
+        ),
+        (
+            json.dumps(
+                {"About": {"1. Name": "x"}, "Daily": {day: {"close": f"{at}"} for at, day in enumerate(NAMED_DAYS)}}
+            ),
+            40,
+            None,
+            (NAMED_DAYS[-1], "39"),
+        ),
+        (
+            json.dumps(
+                [
+                    {"tags": {"host": name}, "dps": {f"{1704067200 + at * 60}": at + one for at in range(40)}}
+                    for one, name in enumerate("ab")
+                ]
+            ),
+            80,
+            "tags.host",
+            ("1704069540", "40"),
+        ),
+        (
+            json.dumps({"day": dict(enumerate(NAMED_DAYS)), "v": dict(enumerate(range(40)))}),
+            40,
+            None,
+            (NAMED_DAYS[-1], "39"),
+        ),
+        (
+            json.dumps({name: dict.fromkeys(NAMED_DAYS, 5) | {NAMED_DAYS[9]: 7} for name in "ab"}),
+            40,
+            None,
+            (NAMED_DAYS[-1], "5"),
+        ),
+        (
+            "".join(
+                json.dumps(
+                    {
+                        "metric": {"room": room},
+                        "values": [*range(40)],
+                        "timestamps": [1704067200000 + at * 60_000 for at in range(40)],
+                    }
+                )
+                + "\n"
+                for room in "ab"
+            ),
+            80,
+            "metric.room",
+            ("1704069540000", "39"),
+        ),
+        (PROTOCOL, 80, "series", ("1704202340000000000", "39")),
+        (
+            "# DDL\nCREATE DATABASE x\n# DML\n" + re.sub(',n=.*"', "", PROTOCOL),
+            40,
+            None,
+            ("1704202340000000000", "1.0"),
+        ),
+    ],
+)
+def test_values_by_their_times_are_rows(
+    content: str, count: int, series: str | None, last: tuple[str, str], tmp_path: Path
+) -> None:
+    found = read(tmp_path / "x.json", content)
+    assert (found.count, found.series) == (count, series)
+    row = dict(zip(found.names, [*found.rows()][-1], strict=True))
+    assert (row[f"{found.time}"], row[found.targets[0]]) == last
+
+
+def test_separators_that_end_some_lines_hide_no_header(tmp_path: Path) -> None:
+    lines = [f"{day};{at};7" + ";" * (at < 15) for at, day in enumerate(NAMED_DAYS)]
+    found = read(tmp_path / "x.csv", "\n".join(["Tag;Nord;Süd;West (ohne Daten)", *lines]))
+    assert (found.names, found.count) == (["Tag", "Nord", "Süd"], 40)
+    assert found.said["names without a column"] == ["West (ohne Daten)"]
+
+
+def test_names_and_a_zone_stand_in_the_lines_around_the_header(tmp_path: Path) -> None:
+    lines = [f'"{when:%Y-%m-%d %H:%M:%S}","{v}","{v / 2}"' for when, v in hours(60)]
+    heads = '"timestamp","Battery [5]","Battery [5]"', '"Europe/Rome (+01:00)","Voltage","State"', '"","V","%"'
+    found = read(tmp_path / "x.csv", "\n".join([*heads, *lines]))
+    assert found.names == ["timestamp", "Voltage Battery [5]", "State Battery [5]"]
+    assert (found.zone, column(found, "timestamp")[0][-6:]) == ("Europe/Rome", "+01:00")
+    for head, zone in (
+        ("Time Bucket (America/New_York),kWh", "America/New_York"),
+        ("# zone: Asia/Tokyo\ntime,kWh", "Asia/Tokyo"),
+        ("# Europe/Rome, times in UTC\ntime,kWh", None),
+    ):
+        rows = [f"{when:%m/%d/%Y %H:%M:%S},{v}" for when, v in hours(60)]
+        assert read(tmp_path / "x.csv", "\n".join([head, *rows])).zone == zone
+
+
+def test_settings_of_a_logger_are_no_names(tmp_path: Path) -> None:
+    about = ["[Channel 1]", " Number of channels =2", " Range = 2000 cm", "[Series]", " Start at noon", "[Data]", "936"]
+    lines = [f"{when:%Y/%m/%d %H:%M:%S}.0   {v:8.2f}   {v / 2:.2f}" for when, v in hours(936)]
+    found = read(tmp_path / "x.mon", "\n".join([*about, *lines, "END OF DATA FILE OF DATALOGGER"]))
+    assert (found.names, found.count) == (["time", "column3", "column4"], 936)
+
+
+def test_times_at_which_rows_were_written_are_taken_last(tmp_path: Path) -> None:
+    lines = [f"2024-04-03 13:05:48.{at},{at % 9},a,{1704067200000 + 86_400_000 * at}" for at in range(100, 160)]
+    found = read(tmp_path / "x.csv", "\n".join(["update_time,count,device,day_time", *lines]))
+    assert (found.time, found.every) == ("day_time", "1d")
+    assert found.said["other columns of times"] == "update_time; --time takes another"
+    lines = [f"{when:{ISO}},{v}" for when, v in hours(60)]
+    assert read(tmp_path / "x.csv", "\n".join(["created_at,v", *lines])).time == "created_at"
+
+
+def test_months_and_numbers_of_rows_of_other_countries(tmp_path: Path) -> None:
+    months = ["JAN", "FÉV", "MAR", "AVR", "MAI", "JUN", "JUI", "AOÛ", "SEP", "OCT", "NOV", "DÉC"]
+    years = [f"{year},{','.join(f'{year % 7 + at / 4}' for at in range(12))},,x" for year in range(2021, 2008, -1)]
+    found = read(tmp_path / "x.csv", "\n".join([f"Date,{','.join(months)},,Export", *years]))
+    assert (found.series, found.count, found.every) == (None, 156, "1mo")
+    assert [*found.rows()][6][0] == "2009-07-01T00:00:00"
+    found = read(
+        tmp_path / "x.csv", "\n".join(["Date,v", *(f"{2000 + at // 12}-{at % 12 + 1},{at}" for at in range(60))])
+    )
+    assert (column(found, "Date")[1], found.every) == ("2000-02-01T00:00:00", "1mo")
+    lines = [
+        f"{day};{day.day % 4 / 4};{37000 + day.toordinal() // 30}"
+        for day in (FIRST + timedelta(days=at) for at in range(99))
+    ]
+    assert read(tmp_path / "x.csv", "\n".join(["day;rain;num_os", *lines])).targets == ["rain", "num_os"]
+    about = '"Título","Tipo de cambio"', '"Periodicidad","Diaria"', '"Unidad","Pesos"', '"Base",""', '"Fecha","SF43718"'
+    lines = [f"{FIRST + timedelta(days=at):%d/%m/%Y},{at}.5" for at in range(60)]
+    assert read(tmp_path / "x.csv", "\n".join(["Banco", "", *about, *lines])).names == ["Fecha", "SF43718"]
+
+
+def test_readings_many_years_apart_have_an_interval(tmp_path: Path) -> None:
+    rows = [
+        (datetime(2003, 1, 1) + timedelta(days=30 * at), "b", at if at in (3, 150, 290) else "") for at in range(300)
+    ]
+    rows += [(FIRST + timedelta(days=at), "a", at % 9) for at in range(400)]
+    lines = [f"{when:{ISO}},{name},{v}" for when, name, v in rows]
+    found = read(tmp_path / "x.csv", "\n".join(["time,sensor,v", *lines]))
+    assert (found.series, found.times) == ("sensor", ["time"])
+
+
+def test_rows_without_a_time_and_many_of_one_time(tmp_path: Path) -> None:
+    lines = [f"{'' if at in (7, 40) else f'{when:{ISO}}'};{v}" for at, (when, v) in enumerate(hours(60))]
+    found = read(tmp_path / "x.csv", "\n".join(["time;v", *lines]))
+    assert (found.count, found.said["rows left out, as they have no time"], found.every) == (58, 2, "1h")
+    assert found.place_of(7) == "row 8 of those under its names"
+    content = "\n".join(["time;v", *(f"{when:{ISO}};{v}" for when, _ in hours(30) for v in (1, 2, 6))])
+    lines = [f"Elm street {at};{when:%d %m %Y %H%M};{v}" for at, (when, v) in enumerate(hours(30))]
+    found = read(tmp_path / "x.csv", "\n".join(["place;taken;v", *lines]))
+    assert (found.time, column(found, "taken")[1]) == ("taken", "2024-01-01T01:00:00")
+    found = read(
+        tmp_path / "x.csv", "\n".join(["place;taken;v", *(line.replace(" 2024 ", " 2024 at ") for line in lines)])
+    )
+    assert f"{found.unread_times}".startswith("'taken' has no times in a known format")
+    with pytest.raises(ValueError, match="or --align mean to join them"):
+        read(tmp_path / "x.csv", content)
+    assert column(read(tmp_path / "x.csv", content, align="mean:1h"), "v") == ["3"] * 30
