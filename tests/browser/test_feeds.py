@@ -114,7 +114,7 @@ def test_a_feed_is_made_of_the_columns_that_are_ticked(
     page = open_page(f"{service.url}/#/data")
     page.get_by_label("Drop a file here").set_input_files(columns(tmp_path / "plant.csv", 0, 320))
     page.get_by_label("Target").select_option(label="load (numbers)")
-    expect(page.get_by_text("A feed forecasts load from its own past.")).to_be_visible()
+    expect(page.get_by_text("A feed forecasts load, 24 steps ahead, from its own past.")).to_be_visible()
     page.get_by_role("group", name="Features").get_by_label("wind").check()
     page.get_by_role("group", name="Known ahead").get_by_label("warmth").check()
     page.get_by_label("Steps").fill("x")
@@ -223,8 +223,9 @@ def test_the_worst_series_of_a_fleet_is_one_click_away(
     expect(page.get_by_role("button", name="Show more")).to_be_hidden()
     picture(page, "fleet")
     worst.filter(has_text="Zähler 7").get_by_role("link").click()
-    expect(page.get_by_role("heading", name="meters/Z~C3~A4hler~207")).to_be_visible()
-    expect(page.get_by_role("img", name="Readings of meters/")).to_be_visible()
+    expect(page.get_by_role("heading", name="Zähler 7")).to_be_visible()
+    expect(page.get_by_role("img", name="Readings of Zähler 7")).to_be_visible()
+    expect(page.get_by_role("main").get_by_role("link", name="meters")).to_be_visible()
     picture(page, "series")
     page.get_by_role("link", name="Models").click()
     http.delete("/fleets/meters").raise_for_status()
@@ -286,7 +287,14 @@ def test_files_of_five_kinds_are_understood_corrected_and_forecast(
     page.get_by_text("Correct what was understood").click()
     page.get_by_label("Series", exact=True).select_option("every column is one")
     again.click()
-    assert forecast("fleets", "wide")["series"] == 2
+    made = forecast("fleets", "wide")
+    assert (made["series"], made["position"]) == (2, 120)
+    later = steps(70, 60, lambda t, at: f"{t.isoformat()},{at % 5},{at % 7}", "time,north,south")
+    page.get_by_label("Readings", exact=True).set_input_files(
+        files={"name": "wide.csv", "mimeType": "text/csv", "buffer": later}
+    )
+    page.get_by_role("button", name="Add").click()
+    expect(page.get_by_text("20 readings accepted, 120 were known.")).to_be_visible()
 
     rows = steps(90, 30, lambda t, at: f"{'ab'[at % 2]};{t:%d.%m.%Y %H}:00;{at % 5},5", "meter;when;kWh")
     drop("long.csv", rows.replace(b".03.2024", b".12.2023"))
@@ -372,6 +380,9 @@ def test_more_readings_are_read_as_the_feed_has_them(
     page.get_by_role("button", name="day first").click()
     expect(page.get_by_text("9 readings accepted.")).to_be_visible()
     assert http.get("/feeds/added").json()["time"] == "2024-03-09T00:00:00"
+    page.get_by_role("button", name="Add").click()
+    page.get_by_role("button", name="day first").click()
+    expect(page.get_by_text("0 readings accepted, 9 were known.")).to_be_visible()
 
 
 def test_what_is_served_of_what_it_is_made_and_what_was_announced_is_shown(

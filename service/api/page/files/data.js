@@ -134,14 +134,14 @@ function choices(file, found, options) {
 
   /** The window of a feed of few readings: three quarters of them, so that the others show how good it is. */
   function ownWindow() {
-    const some = Math.floor(0.75 * n / (isFleet ? parseInt(found.understood.series, 10) : 1));
+    const some = Math.floor(0.75 * n / (isFleet && !options.wide ? parseInt(found.understood.series, 10) : 1));
     return window_.valueAsNumber || (some >= Math.max(40, 4 * Math.max(...asked())) && some < 1000 ? some : 1000);
   }
 
-  /** How many rows are sent to a feed, the newest. */
+  /** How many rows are sent to a feed, the newest; of a fleet all. */
   function sentRows() {
     const all = asked(), some = Math.floor(FORECASTS / (all.length > 1 ? all.length : all[0] || 1));
-    return Math.min(n, newest.valueAsNumber || (isFleet ? n : Math.max(1000, some)));
+    return isFleet ? Infinity : Math.min(n, newest.valueAsNumber || Math.max(1000, some));
   }
 
   /** The columns of a feed: those known ahead are not among the others. */
@@ -151,15 +151,14 @@ function choices(file, found, options) {
   }
 
   function describe() {
-    for (const box of features.querySelectorAll("input")) box.parentElement.hidden = [goal(), key()].includes(columns[box.value]);
-    const task = taskOf(goal());
+    for (const box of [...features.querySelectorAll("input"), ...ahead.querySelectorAll("input")]) box.parentElement.hidden = [goal(), key()].includes(columns[box.value]);
+    const task = taskOf(goal()), { past, known } = ofFeed(), list = (some) => names(some).join(", ");
     const means = { svc: `classes: ${goal()?.values.map((label) => `“${label}”`).join(", ")}`, svr: `values of ${goal()?.column}`, oneclass: "what is usual, without a target" }[task];
-    told.textContent = `A model learns ${means}, from ${count(used().length)} columns of ${count(n)} rows.`;
-    if (whyNot()) told.prepend(h("strong", { class: "wrong" }, `No forecast: ${inWords(whyNot())}. Correct the file, or what was understood. `));
-    if (whyNot()) return;
-    const { past, known } = ofFeed(), list = (some) => names(some).join(", ");
-    told.textContent += ` A feed forecasts ${goal().column} from its own past${past.length ? `, from ${list(past)}` : ""}${known.length ? `, and from ${list(known)} as known ahead` : ""}.${sentRows() < n ? ` The newest ${count(sentRows())} of the ${count(n)} rows are sent to it.` : ""}`;
-    window_.placeholder = `${ownWindow()}, or all`;
+    const model = `A model learns ${means}, from ${count(used().length)} columns of ${count(n)} rows.`;
+    const feed = `A feed forecasts ${goal()?.column}, ${steps.value || 1} ${/^\s*1?\s*$/.test(steps.value) ? "step" : "steps"} ahead, from its own past${past.length ? `, from ${list(past)}` : ""}${known.length ? `, and from ${list(known)} as known ahead` : ""}.`;
+    told.replaceChildren(...(whyNot() ? [h("strong", { class: "wrong" }, `No forecast: ${inWords(whyNot())}. Correct the file, or what was understood.`)] : [feed, ...(sentRows() < n ? [` The newest ${count(sentRows())} of the ${count(n)} rows are sent to it.`] : [])]), ` ${model}`);
+    window_.placeholder = isReadings ? `${ownWindow()}, or all` : "all";
+    newest.placeholder = sentRows();
   }
 
   /** Why the file, or the target that is chosen, cannot be forecast. */
@@ -209,10 +208,9 @@ function choices(file, found, options) {
   });
 
   describe();
-  return section("What to make of it",
+  return section("What to make of it", told, h("div", { class: "row" }, has("/feeds") && forecast, make), bar,
     h("div", { class: "row" }, field("Name", id, "Small letters, digits, - and _."), field("Target", target), field("Key", keys, isReadings && "Of a model alone."), field("Window", window_, isReadings ? "Newest readings that a feed learns. It is scored once they are there. A model learns all rows." : "Newest examples that count; the others leave.")),
-    features, isReadings && has("/feeds") && h("div", {}, ahead, h("div", { class: "row" }, field("Steps", steps, "How far ahead a feed forecasts: 24 for each of the next 24 readings, or 1, 6, 24 for these."), field("Newest rows", newest, "Rows that are sent to a feed; a feed of many steps takes longer."))), told,
-    h("div", { class: "row" }, has("/feeds") && forecast, make), bar);
+    features, isReadings && has("/feeds") && h("div", {}, ahead, h("div", { class: "row" }, field("Steps", steps, "How far ahead a feed forecasts: 24 for each of the next 24 readings, or 1, 6, 24 for these."), !isFleet && field("Newest rows", newest, "Rows that are sent to a feed; a feed of many steps takes longer."))));
 }
 
 /** Rows with a target, as a model takes them: the last ones where it has a window, else at most 5,000, evenly apart. */

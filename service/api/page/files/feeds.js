@@ -29,7 +29,7 @@ const ahead = (score) => score.mae / Math.min(...[score.last_value_mae, score.se
 const scored = (feed) => (feed.recent ?? []).filter((score) => score.mae != null);
 
 /** A reading's time in seconds since 1970, one without a zone as if it were UTC; its number where readings have an order alone. */
-const seconds = (time) => (typeof time === "string" ? Date.parse(/(Z|[+-]\d\d:\d\d)$/.test(time) ? time : `${time}Z`) / 1000 : time);
+const seconds = (time) => (typeof time === "string" ? Date.parse(/(Z|[+-]\d\d:?\d\d)$/.test(time) ? time : `${time}Z`) / 1000 : time);
 
 /** The values of some steps: the one, or the least and the largest. */
 function range(values) {
@@ -62,7 +62,8 @@ export function feed(main, id) {
   const log = h("div", { class: "log", role: "log", "aria-label": "Events", tabindex: "0" });
   const step = h("select", { onchange: () => refresh() }), length = h("select", { onchange: () => refresh() }, LENGTHS.map((n) => h("option", { value: n }, `${count(n)} readings`)));
   length.value = 300;
-  main.replaceChildren(h("h1", {}, id), places.facts,
+  const [fleet, series] = id.split("/"), named = decodeURIComponent(series?.replaceAll("~", "%") ?? id);
+  main.replaceChildren(h("h1", {}, named), series ? h("p", {}, "A series of ", h("a", { href: `#/fleets/${fleet}` }, fleet)) : "", places.facts,
     section("Readings and forecasts", h("div", { class: "row" }, field("Step", step), field("Shown", length)), places.chart),
     section("What is to come", places.next), section("Record", places.record), may("learn") ? readings(id) : "",
     section("What was chosen", places.chosen), may("learn") && has("/feeds/{id}/drift") ? feedDrift(id, refresh) : "", may("learn") && has("/feeds/{id}/backtest") ? compare(id, leaving) : "",
@@ -108,7 +109,7 @@ export function feed(main, id) {
       [...of("low"), ...then("low")], [...of("high"), ...then("high")], [...values.map(() => null), ...then("value")]];
     if (drawn) return drawn.set(data);
     const series = [["the model's alone", "--outside", 1], ["reading", "--text"], ["forecast", "--free"], ["low", "--bound", 1], ["high", "--bound", 1], ["to come", "--bound"]];
-    drawn = chart(`Readings of ${id}, what was forecast of them, what is to come, and the band`, data[0], series.map(([label, colour, width], i) => ({ label, colour, width, points: label === "to come" && !isRun, values: data[i + 1] })),
+    drawn = chart(`Readings of ${named}, what was forecast of them, what is to come, and the band`, data[0], series.map(([label, colour, width], i) => ({ label, colour, width, points: label === "to come" && !isRun, values: data[i + 1] })),
       { zone: isTime && (settings.timezone ?? "UTC"), yLabel: settings.target, bands: [{ series: [5, 4], fill: "--band" }] });
     places.chart.replaceChildren(drawn.place, h("p", { class: "quiet" }, "Drag across the chart to look closer; a double click shows all again. Suspected readings are left out; see the events."));
   }
@@ -168,23 +169,29 @@ function chosen({ settings }) {
   return h("div", {}, facts(known(rest)), names.length > 0 && stepTable("Of each step", names, steps.map((one) => names.map((name) => text(one[name])))));
 }
 
-function readings(id) {
+/** The section that adds the rows of a file to a feed or a fleet. */
+export function readings(id, kind = "feeds") {
   const file = h("input", { type: "file" }), place = h("div");
 
   /** Send the rows of the file under the names, in the zone and on the grid of the feed. */
   async function add(once, options = {}) {
     if (!file.files.length) throw new Error("Choose a file.");
-    const [chosen] = file.files, { time, timezone, every } = (await get(`/feeds/${id}`)).settings;
+    const [chosen] = file.files, now = await get(`/${kind}/${id}`), { time, timezone, every, series, late } = now.settings;
     let given = { ...(timezone && { zone: timezone }), ...options };
     place.replaceChildren();
     try {
       const found = await inspect(chosen, given);
+      if (kind === "fleets" && found.series === null) given = { ...given, wide: true };
       if (!given.time && found.time !== time && found.columns.some(({ column }) => column === time)) given = { ...given, time };
       if (!given.align && found.align && every) given = { ...given, align: `${found.align.split(":")[0]}:${Number.isFinite(every) ? `${every}s` : every}` };
       const text = await sent(chosen, given), end = /\r?\n|$/.exec(text).index;
       const names = cut(text.slice(0, end))[0].map((name) => `"${(name === found.time && !given.time && time ? time : name).replaceAll('"', '""')}"`);
-      const { accepted, announced } = await observe(id, names + text.slice(end), once, () => {});
-      place.replaceChildren(h("p", { role: "status" }, `${count(accepted)} readings accepted${announced ? `, ${count(announced)} times to come announced` : ""}.`));
+      const of = kind === "fleets" ? new Map((await get(`/fleets/${id}/series?limit=10000`)).series.map((one) => [one.series, one.time])) : null;
+      const [at, by] = [time, series].map((name) => names.indexOf(`"${name}"`));
+      const isKnown = (line) => { const [row] = cut(line), newest = of ? of.get(row[by]) : now.time; return newest != null && seconds(row[at]) <= seconds(newest); };
+      const { accepted, announced, refused, known } = await observe(id, names + text.slice(end), once, () => {}, { kind, ...(at >= 0 && late !== "correct" && { isKnown }) });
+      place.replaceChildren(h("p", { role: "status" }, `${count(accepted)} readings accepted${announced ? `, ${count(announced)} times to come announced` : ""}${known ? `, ${count(known)} were known` : ""}.`),
+        ...refused.map(({ series, reason }) => h("p", { class: "wrong" }, `${series}: ${reason}`)));
     } catch (problem) {
       if (problem.status !== 422) throw problem;
       const { correction, refused } = await import("./data.js"), again = (corrected) => add(unique(), corrected);
@@ -196,11 +203,11 @@ function readings(id) {
   return section("Add readings", field("Readings", file, "A file as it is, with the names of the feed. Rows whose target is empty, behind the newest reading, announce what is known of times to come."), button("Add", (once) => add(once)), place);
 }
 
-/** Send the newest rows of a CSV text to a feed or a fleet, piece by piece, each under a name of its own; how many readings were accepted, how many times to come announced, and which series were refused. */
-export async function observe(id, text, once, progress, { kind = "feeds", newest = Infinity } = {}) {
-  const [names, ...lines] = text.match(/(?:"(?:[^"]|"")*"|[^"\r\n])+/g);
-  if (!lines.length) throw new Error("The file has no rows.");
-  let step = Math.max(1, Math.min(ROWS[kind], Math.floor(PIECE / (lines[0].length + 1))));
+/** Send the newest rows of a CSV text that are not known to a feed or a fleet, piece by piece, each under a name of its own; how many readings were accepted, how many times to come announced, which series were refused, and how many rows were known. */
+export async function observe(id, text, once, progress, { kind = "feeds", newest = Infinity, isKnown = () => false } = {}) {
+  const [names, ...all] = text.match(/(?:"(?:[^"]|"")*"|[^"\r\n])+/g), lines = all.filter((line) => !isKnown(line));
+  if (!all.length) throw new Error("The file has no rows.");
+  let step = Math.max(1, Math.min(ROWS[kind], Math.floor(PIECE / (all[0].length + 1))));
   let accepted = 0, announced = 0, done = null;
   const refused = [];
   for (let from = Math.max(0, lines.length - newest), part = 0; from < lines.length; part++) {
@@ -219,5 +226,5 @@ export async function observe(id, text, once, progress, { kind = "feeds", newest
     from += step;
     progress(Math.min(1, from / lines.length));
   }
-  return { accepted, announced, refused };
+  return { accepted, announced, refused, known: all.length - lines.length };
 }
