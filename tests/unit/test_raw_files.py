@@ -193,6 +193,8 @@ def test_options_that_name_nothing_are_refused(tmp_path: Path) -> None:
         assert said in str(error.value)
     with pytest.raises(ValueError, match="is empty"):
         read(tmp_path / "x.csv", b"")
+    with pytest.raises(ValueError, match="is no text, nor a workbook"):
+        read(tmp_path / "x.csv", bytes(range(256)) * 40)
     with pytest.raises(ValueError, match=r"is not utf-8 throughout.*--encoding"):
         read(tmp_path / "x.csv", plain * 100 + "2024-01-03T12:00:00,ä".encode("latin-1"))
     found = read(tmp_path / "x.csv", b"time,\xe4\n2024-01-01,1\n2024-01-02,\n", skip=0, header=True)
