@@ -358,6 +358,13 @@ def test_a_long_file_is_sent_in_pieces_and_what_is_refused_leaves_no_feed(
     expect(page.get_by_text("row 3 of those that are sent, time: ")).to_be_visible()
     assert http.get("/feeds/late").status_code == 404
 
+    drop("order.csv", "\n".join(["n", *(f"{at % 7}.5" for at in range(60))]).encode())
+    page.get_by_role("button", name="Forecast the rows in their order").click()
+    expect(page.get_by_role("heading", name="order", exact=True)).to_be_visible(timeout=120_000)
+    shown = http.get("/feeds/order").json()
+    assert (shown["position"], shown["settings"]["time"], shown["settings"]["steps"]) == (60, None, 24)
+
+    page.goto(f"{service.url}/#/data")
     drop("words.csv", b"time,n\n2024-01-01,high\n2024-01-02,low\n2024-01-03,high\n")
     expect(page.get_by_text("No forecast: no column has numbers that change.")).to_be_visible()
     drop("row.csv", steps(30, 60, lambda t, at: f"{t if at != 20 else '2024-13-45T00:00'},{at % 4}", "time,n"))

@@ -13,7 +13,7 @@ const MOST = 5000; // rows that a model learns where no window is given
 const CLASSES = 50; // that words may be of, at most
 const AMOUNTS = 20; // different numbers that are labels still, at most
 const FORECASTS = 60_000; // that are made of the readings of a file, if nothing else is said: some ten seconds
-const AHEAD = { mo: 12, w: 8, d: 7, h: 24, min: 24, s: 24 }; // steps by the unit of the interval
+const AHEAD = { y: 5, mo: 12, w: 8, d: 7 }; // steps by the unit of the interval
 const OPTIONS = { separator: "Separator", decimal: "Decimal mark", header: "Header", skip: "Lines before the header", member: "File of a zip, or sheet", encoding: "Encoding", time: "Column of times", time_format: "Format of times",
   zone: "Zone of times", missing: "Marks of missing values", series: "Column of series", wide: "Series", align: "Grid of times" };
 
@@ -39,19 +39,19 @@ export function data(main) {
       problem = error;
       parts.push(refused(error, options, again));
     }
-    parts.push(correction(found ? found.columns.map(({ column }) => column) : [], options, again, problem));
+    parts.push(correction(found ? found.columns.map(({ column }) => column) : [], options, again, problem, found?.understood["as readings"]));
     if (found) parts.push(choices(file, found, options));
     if (mine !== turn) return; // another file has come
     place.replaceChildren(...parts);
-    if (problem) place.querySelector(`[name="${problem.document?.field}"]`)?.focus();
+    if (problem || Object.keys(options).length) (place.querySelector(`[name="${problem?.document?.field}"]`) ?? place.querySelector("summary"))?.focus(); // the button that was pressed is gone
   }
 }
 
 /** Why a file or its rows are refused, and a button for each of the ways to read it that are left. */
 export function refused({ message, document: { field, row, reason } = {} }, options, again) {
   const text = reason ? `${row == null ? "" : `row ${count(row + 1)}: `}${inWords(reason)}` : message;
-  const ways = field === "time_format" ? [...text.matchAll(/'(%[^']+)'/g)].map(([, way]) => way) : field === "member" ? (/(?:files:|it has) ([^;]*)/.exec(text)?.[1] ?? "").split(", ") : [];
-  const order = (way) => ({ "%d": `day first, ${way}`, "%m": `month first, ${way}` })[way.slice(0, 2)] ?? way;
+  const ways = field === "decimal" ? [",", "."] : field === "time_format" ? [...text.matchAll(/'(%[^']+)'/g)].map(([, way]) => way) : field === "member" ? (/(?:files:|it has) ([^;]*)/.exec(text)?.[1] ?? "").split(", ") : [];
+  const order = (way) => ({ ",": "decimal comma", ".": "decimal point", "%d": `day first, ${way}`, "%m": `month first, ${way}` })[way.slice(0, 2)] ?? way;
   return h("div", {}, h("p", { class: "wrong", role: "alert" }, text), h("p", { class: "row" }, ways.filter(Boolean).map((way) => button(order(way), () => again({ ...options, [field]: way })))));
 }
 
@@ -67,7 +67,7 @@ function understood({ understood: { rows: _, target, "as readings": __, ...said 
 }
 
 /** Options that correct what was understood; each is that of `POST /inspect`. */
-export function correction(names, options, again, problem) {
+export function correction(names, options, again, problem, isOpen = problem !== null) {
   const select = (name, values) => h("select", { name }, h("option", { value: "" }, "as found"), Object.entries(values).map(([value, label]) => h("option", { value }, label)));
   const text = (name, placeholder = "as found", list) => h("input", { type: "text", name, placeholder, list });
   const listed = (id, values) => h("datalist", { id }, values.map((value) => h("option", { value })));
@@ -95,7 +95,7 @@ export function correction(names, options, again, problem) {
     const all = given.map(([{ name, value }]) => [name, value.trim()]).filter(([, value]) => value);
     return again(Object.fromEntries(all.map(([name, value]) => [name, name === "missing" ? value.split(/\s+/) : value])));
   });
-  return h("details", { open: problem !== null }, h("summary", {}, "Correct what was understood"),
+  return h("details", { open: Boolean(isOpen) }, h("summary", {}, "Correct what was understood"),
     h("div", { class: "row" }, given.map(([control, hint]) => field(OPTIONS[control.name], control, hint))), listed("columns-of-file", names), listed("zones", Intl.supportedValuesOf("timeZone")), read);
 }
 
@@ -110,6 +110,7 @@ function choices(file, found, options) {
   const { columns, count: n } = found, taken = (name) => service.feeds.has(name) || service.models.has(name);
   const choose = (wanted) => wanted.map((column) => h("option", { value: columns.indexOf(column) }, `${column.column} (${KINDS[column.kind]})`));
   const isReadings = found.time !== null && found.targets.length > 0, isFleet = found.series !== null;
+  const isOrder = found.understood.time?.startsWith("none found") && found.targets.length > 0; // rows without times, which may be readings in their order
   const targets = columns.filter((column) => taskOf(column) && column.kind !== "time");
   const target = h("select", { onchange: () => describe() }, choose(targets), h("option", { value: "" }, "none: learn what is usual"));
   const likely = columns.findIndex(({ column }) => column === found.targets[0]);
@@ -120,8 +121,8 @@ function choices(file, found, options) {
   const window_ = h("input", { type: "number", min: "1", step: "1", placeholder: "all" });
   const told = h("p", { role: "status" }), bar = h("progress", { max: "1", hidden: true, "aria-label": "Rows sent" });
   const boxes = (label, checked, some) => h("fieldset", {}, h("legend", {}, label), some.map((column) => h("label", { class: "choice" }, h("input", { type: "checkbox", value: columns.indexOf(column), checked, onchange: () => describe() }), column.column)));
-  const features = boxes(isReadings ? "Features (none: a feed has its own past, a model all columns)" : "Features", !isReadings, columns), ahead = boxes("Known ahead (feeds only)", false, columns.filter(({ kind }) => kind === "number"));
-  const ahead_ = AHEAD[/\d(mo|w|d|h|min|s)\b/.exec(found.every ?? found.understood.interval)?.[1]] ?? 4;
+  const features = boxes(isReadings || isOrder ? "Features (none: a feed has its own past, a model all columns)" : "Features", !(isReadings || isOrder), columns), ahead = boxes("Known ahead (feeds only)", false, columns.filter(({ kind }) => kind === "number"));
+  const ahead_ = AHEAD[/\d(y|mo|w|d)\b/.exec(found.every ?? found.understood.interval)?.[1]] ?? 24;
   const steps = h("input", { type: "text", pattern: "\\s*[0-9]+(\\s*,\\s*[0-9]+)*\\s*", placeholder: "1", value: isFleet && ahead_ * n > 2 * FORECASTS ? 1 : ahead_, oninput: () => describe() });
   const newest = h("input", { type: "number", min: "1", step: "1", oninput: () => describe() });
   const ticked = (set) => [...set.querySelectorAll("input:checked")].map((box) => columns[box.value]);
@@ -156,8 +157,8 @@ function choices(file, found, options) {
     const means = { svc: `classes: ${goal()?.values.map((label) => `“${label}”`).join(", ")}`, svr: `values of ${goal()?.column}`, oneclass: "what is usual, without a target" }[task];
     const model = `A model learns ${means}, from ${count(used().length)} columns of ${count(n)} rows.`;
     const feed = `A feed forecasts ${goal()?.column}, ${steps.value || 1} ${/^\s*1?\s*$/.test(steps.value) ? "step" : "steps"} ahead, from its own past${past.length ? `, from ${list(past)}` : ""}${known.length ? `, and from ${list(known)} as known ahead` : ""}.`;
-    told.replaceChildren(...(whyNot() ? [h("strong", { class: "wrong" }, `No forecast: ${inWords(whyNot())}. Correct the file, or what was understood.`)] : [feed, ...(sentRows() < n ? [` The newest ${count(sentRows())} of the ${count(n)} rows are sent to it.`] : [])]), ` ${model}`);
-    window_.placeholder = isReadings ? `${ownWindow()}, or all` : "all";
+    told.replaceChildren(...(isOrder ? [] : whyNot() ? [h("strong", { class: "wrong" }, `No forecast: ${inWords(whyNot())}. Correct the file, or what was understood.`)] : [feed, ...(sentRows() < n ? [` The newest ${count(sentRows())} of the ${count(n)} rows are sent to it.`] : [])]), ` ${model}`, isOrder ? " No times were found: name their column, or forecast the rows in their order." : "");
+    window_.placeholder = isReadings || isOrder ? `${ownWindow()}, or all` : "all";
     newest.placeholder = sentRows();
   }
 
@@ -165,8 +166,8 @@ function choices(file, found, options) {
   function whyNot() {
     if (found.understood["as readings"]) return found.understood["as readings"].replace("no: ", "");
     if (!n) return "the file has no rows";
-    if (found.time === null) return found.understood.time ?? "no column of times was found; say --time";
-    return goal()?.kind === "number" ? "" : isReadings ? "the target has no numbers" : "no column has numbers that change";
+    if (found.time === null && !isOrder) return found.understood.time ?? "no column of times was found; say --time";
+    return goal()?.kind === "number" ? "" : isReadings || isOrder ? "the target has no numbers" : "no column has numbers that change";
   }
 
   const isValid = () => [id, window_, steps, newest].every((control) => control.reportValidity());
@@ -185,7 +186,7 @@ function choices(file, found, options) {
     return `Learnt ${count(rows.length)} rows.`;
   }, { class: isReadings ? "plain" : "" });
 
-  const forecast = isReadings && button(isFleet ? "Forecast every series" : "Forecast it", async (once) => {
+  const forecast = (isReadings || isOrder) && button(isFleet ? "Forecast every series" : isOrder ? "Forecast the rows in their order" : "Forecast it", async (once) => {
     if (!isValid()) return "";
     if (whyNot()) throw new Error(`No forecast: ${inWords(whyNot())}.`);
     const { past, known } = ofFeed(), ahead = asked(), kind = isFleet ? "fleets" : "feeds";
@@ -205,12 +206,12 @@ function choices(file, found, options) {
     }
     location.hash = `#/${kind}/${id.value}`;
     return "";
-  });
+  }, { class: isOrder ? "plain" : "" });
 
   describe();
-  return section("What to make of it", told, h("div", { class: "row" }, has("/feeds") && forecast, make), bar,
+  return section("What to make of it", told, h("div", { class: "row" }, ...(isOrder ? [make, has("/feeds") && forecast] : [has("/feeds") && forecast, make])), bar,
     h("div", { class: "row" }, field("Name", id, "Small letters, digits, - and _."), field("Target", target), field("Key", keys, isReadings && "Of a model alone."), field("Window", window_, isReadings ? "Newest readings that a feed learns. It is scored once they are there. A model learns all rows." : "Newest examples that count; the others leave.")),
-    features, isReadings && has("/feeds") && h("div", {}, ahead, h("div", { class: "row" }, field("Steps", steps, "How far ahead a feed forecasts: 24 for each of the next 24 readings, or 1, 6, 24 for these."), !isFleet && field("Newest rows", newest, "Rows that are sent to a feed; a feed of many steps takes longer."))));
+    features, (isReadings || isOrder) && has("/feeds") && h("div", {}, ahead, h("div", { class: "row" }, field("Steps", steps, "How far ahead a feed forecasts: 24 for each of the next 24 readings, or 1, 6, 24 for these."), !isFleet && field("Newest rows", newest, "Rows that are sent to a feed; a feed of many steps takes longer."))));
 }
 
 /** Rows with a target, as a model takes them: the last ones where it has a window, else at most 5,000, evenly apart. */
