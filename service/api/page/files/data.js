@@ -111,6 +111,7 @@ function choices(file, found, options) {
   const choose = (wanted) => wanted.map((column) => h("option", { value: columns.indexOf(column) }, `${column.column} (${KINDS[column.kind]})`));
   const isReadings = found.time !== null && found.targets.length > 0, isFleet = found.series !== null;
   const isOrder = found.understood.time?.startsWith("none found") && found.targets.length > 0; // rows without times, which may be readings in their order
+  const isSeries = isReadings || isOrder;
   const targets = columns.filter((column) => taskOf(column) && column.kind !== "time");
   const target = h("select", { onchange: () => describe() }, choose(targets), h("option", { value: "" }, "none: learn what is usual"));
   const likely = columns.findIndex(({ column }) => column === found.targets[0]);
@@ -121,9 +122,10 @@ function choices(file, found, options) {
   const window_ = h("input", { type: "number", min: "1", step: "1", placeholder: "all" });
   const told = h("p", { role: "status" }), bar = h("progress", { max: "1", hidden: true, "aria-label": "Rows sent" });
   const boxes = (label, checked, some) => h("fieldset", {}, h("legend", {}, label), some.map((column) => h("label", { class: "choice" }, h("input", { type: "checkbox", value: columns.indexOf(column), checked, onchange: () => describe() }), column.column)));
-  const features = boxes(isReadings || isOrder ? "Features (none: a feed has its own past, a model all columns)" : "Features", !(isReadings || isOrder), columns), ahead = boxes("Known ahead (feeds only)", false, columns.filter(({ kind }) => kind === "number"));
-  const ahead_ = AHEAD[/\d(y|mo|w|d)\b/.exec(found.every ?? found.understood.interval)?.[1]] ?? 24;
-  const steps = h("input", { type: "text", pattern: "\\s*[0-9]+(\\s*,\\s*[0-9]+)*\\s*", placeholder: "1", value: isFleet && ahead_ * n > 2 * FORECASTS ? 1 : ahead_, oninput: () => describe() });
+  const features = boxes(isSeries ? "Features (none: a feed has its own past, a model all columns)" : "Features", !isSeries, columns), ahead = boxes("Known ahead (feeds only)", false, columns.filter(({ kind }) => kind === "number"));
+  const many = isFleet ? parseInt(found.understood.series, 10) : 1, each = options.wide ? n : n / many; // series, and rows of each
+  const usual = AHEAD[/\d(y|mo|w|d)\b/.exec(found.every ?? found.understood.interval)?.[1]] ?? 24;
+  const steps = h("input", { type: "text", pattern: "\\s*[0-9]+(\\s*,\\s*[0-9]+)*\\s*", placeholder: "1", value: isFleet && usual * each * many > 5 * FORECASTS ? 1 : usual, oninput: () => describe() });
   const newest = h("input", { type: "number", min: "1", step: "1", oninput: () => describe() });
   const ticked = (set) => [...set.querySelectorAll("input:checked")].map((box) => columns[box.value]);
   const goal = () => (target.value === "" ? null : columns[target.value]);
@@ -135,7 +137,7 @@ function choices(file, found, options) {
 
   /** The window of a feed of few readings: three quarters of them, so that the others show how good it is. */
   function ownWindow() {
-    const some = Math.floor(0.75 * n / (isFleet && !options.wide ? parseInt(found.understood.series, 10) : 1));
+    const some = Math.floor(0.75 * Math.min(each, sentRows()));
     return window_.valueAsNumber || (some >= Math.max(40, 4 * Math.max(...asked())) && some < 1000 ? some : 1000);
   }
 
@@ -158,7 +160,7 @@ function choices(file, found, options) {
     const model = `A model learns ${means}, from ${count(used().length)} columns of ${count(n)} rows.`;
     const feed = `A feed forecasts ${goal()?.column}, ${steps.value || 1} ${/^\s*1?\s*$/.test(steps.value) ? "step" : "steps"} ahead, from its own past${past.length ? `, from ${list(past)}` : ""}${known.length ? `, and from ${list(known)} as known ahead` : ""}.`;
     told.replaceChildren(...(isOrder ? [] : whyNot() ? [h("strong", { class: "wrong" }, `No forecast: ${inWords(whyNot())}. Correct the file, or what was understood.`)] : [feed, ...(sentRows() < n ? [` The newest ${count(sentRows())} of the ${count(n)} rows are sent to it.`] : [])]), ` ${model}`, isOrder ? " No times were found: name their column, or forecast the rows in their order." : "");
-    window_.placeholder = isReadings || isOrder ? `${ownWindow()}, or all` : "all";
+    window_.placeholder = isSeries ? `${ownWindow()}, or all` : "all";
     newest.placeholder = sentRows();
   }
 
@@ -167,7 +169,7 @@ function choices(file, found, options) {
     if (found.understood["as readings"]) return found.understood["as readings"].replace("no: ", "");
     if (!n) return "the file has no rows";
     if (found.time === null && !isOrder) return found.understood.time ?? "no column of times was found; say --time";
-    return goal()?.kind === "number" ? "" : isReadings || isOrder ? "the target has no numbers" : "no column has numbers that change";
+    return goal()?.kind === "number" ? "" : isSeries ? "the target has no numbers" : "no column has numbers that change";
   }
 
   const isValid = () => [id, window_, steps, newest].every((control) => control.reportValidity());
@@ -186,7 +188,7 @@ function choices(file, found, options) {
     return `Learnt ${count(rows.length)} rows.`;
   }, { class: isReadings ? "plain" : "" });
 
-  const forecast = (isReadings || isOrder) && button(isFleet ? "Forecast every series" : isOrder ? "Forecast the rows in their order" : "Forecast it", async (once) => {
+  const forecast = isSeries && button(isFleet ? "Forecast every series" : isOrder ? "Forecast the rows in their order" : "Forecast it", async (once) => {
     if (!isValid()) return "";
     if (whyNot()) throw new Error(`No forecast: ${inWords(whyNot())}.`);
     const { past, known } = ofFeed(), ahead = asked(), kind = isFleet ? "fleets" : "feeds";
@@ -211,7 +213,7 @@ function choices(file, found, options) {
   describe();
   return section("What to make of it", told, h("div", { class: "row" }, ...(isOrder ? [make, has("/feeds") && forecast] : [has("/feeds") && forecast, make])), bar,
     h("div", { class: "row" }, field("Name", id, "Small letters, digits, - and _."), field("Target", target), field("Key", keys, isReadings && "Of a model alone."), field("Window", window_, isReadings ? "Newest readings that a feed learns. It is scored once they are there. A model learns all rows." : "Newest examples that count; the others leave.")),
-    features, (isReadings || isOrder) && has("/feeds") && h("div", {}, ahead, h("div", { class: "row" }, field("Steps", steps, "How far ahead a feed forecasts: 24 for each of the next 24 readings, or 1, 6, 24 for these."), !isFleet && field("Newest rows", newest, "Rows that are sent to a feed; a feed of many steps takes longer."))));
+    features, isSeries && has("/feeds") && h("div", {}, ahead, h("div", { class: "row" }, field("Steps", steps, "How far ahead a feed forecasts: 24 for each of the next 24 readings, or 1, 6, 24 for these."), !isFleet && field("Newest rows", newest, "Rows that are sent to a feed; a feed of many steps takes longer."))));
 }
 
 /** Rows with a target, as a model takes them: the last ones where it has a window, else at most 5,000, evenly apart. */

@@ -68,7 +68,7 @@ export function feed(main, id) {
     section("What is to come", places.next), section("Record", places.record), may("learn") ? readings(id) : "",
     section("What was chosen", places.chosen), may("learn") && has("/feeds/{id}/drift") ? feedDrift(id, refresh) : "", may("learn") && has("/feeds/{id}/backtest") ? compare(id, leaving) : "",
     may("learn") && has("/feeds/{id}/tune") ? tuning(id, leaving, refresh) : "", may("admin") && has("/feeds/{id}/erase") ? eraseReadings(id) : "", section("Events", log));
-  let rows = [], odd = new Set(), coming = [], drawn = null, due = null, settings = null;
+  let rows = [], odd = new Set(), told = null, coming = [], drawn = null, due = null, settings = null;
   leaving.push(() => drawn?.end(), () => clearTimeout(due));
 
   async function refresh() {
@@ -86,7 +86,8 @@ export function feed(main, id) {
       const [forecast, history] = await Promise.all([get(`/feeds/${id}/forecast`), get(`/feeds/${id}/history?${some}`)]);
       places.next.replaceChildren(forecast.forecasts.length ? stepTable("Forecasts", ["Step", "Time", "Value", "Low", "High", now.settings?.task === "direction" ? "Direction" : "Of", ...(now.settings?.known.length ? ["Known columns"] : [])], forecast.forecasts.map((one) => [String(one.step), stamp(one.time), ...[one.value, one.low, one.high].map((value) => precise(value, one.high - one.low)), one.direction ?? blendOf(one), ...(now.settings?.known.length ? [one.known] : [])]))
         : h("p", { class: "quiet" }, "No forecast before the feed knows enough readings."), experts(forecast.forecasts.find((one) => String(one.step) === step.value)));
-      log.replaceChildren(...now.events.slice(-EVENTS).reverse().map(said));
+      if (now.events.at(-1)?.id !== told) log.replaceChildren(...now.events.slice(-EVENTS).reverse().map(said)); // a log is read out when it changes
+      told = now.events.at(-1)?.id;
       rows = history.rows;
       odd = new Set(now.events.filter(({ kind }) => kind === "suspected").map(({ time }) => time));
       settings = now.settings;
