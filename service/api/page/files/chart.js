@@ -10,8 +10,8 @@ const TIMES = [ // distance of ticks, what is written at each, and what is added
   [365 * 86_400, "{YYYY}", _, _, _, _, _, _, 1],
   [28 * 86_400, "{YYYY}-{MM}", _, _, _, _, _, _, 1],
   [86_400, "{MM}-{DD}", "\n{YYYY}", _, _, _, _, _, 1],
-  [60, "{HH}:{mm}", "\n{YYYY}-{MM}-{DD}", _, "\n{YYYY}-{MM}-{DD}", _, _, _, 1],
-  [1, "{HH}:{mm}:{ss}", "\n{YYYY}-{MM}-{DD}", _, "\n{YYYY}-{MM}-{DD}", _, _, _, 1],
+  [60, "{HH}:{mm}", "\n{YYYY}-{MM}-{DD}", _, "\n{MM}-{DD}", _, _, _, 1],
+  [1, "{HH}:{mm}:{ss}", "\n{YYYY}-{MM}-{DD}", _, "\n{MM}-{DD}", _, _, _, 1],
 ];
 const colour = (name) => getComputedStyle(document.documentElement).getPropertyValue(name).trim();
 

@@ -85,7 +85,8 @@ export function feed(main, id) {
       const some = `limit=${length.value}&points=${POINTS}${step.value && `&step=${step.value}`}`;
       const [forecast, history] = await Promise.all([get(`/feeds/${id}/forecast`), get(`/feeds/${id}/history?${some}`)]);
       places.next.replaceChildren(forecast.forecasts.length ? stepTable("Forecasts", ["Step", "Time", "Value", "Low", "High", now.settings?.task === "direction" ? "Direction" : "Of", ...(now.settings?.known.length ? ["Known columns"] : [])], forecast.forecasts.map((one) => [String(one.step), stamp(one.time), ...[one.value, one.low, one.high].map((value) => precise(value, one.high - one.low)), one.direction ?? blendOf(one), ...(now.settings?.known.length ? [one.known] : [])]))
-        : h("p", { class: "quiet" }, "No forecast before the feed knows enough readings."), experts(forecast.forecasts.find((one) => String(one.step) === step.value)));
+        : h("p", { class: "quiet" }, "No forecast before the feed knows enough readings."), experts(forecast.forecasts.find((one) => String(one.step) === step.value)),
+        forecast.forecasts.length ? h("button", { type: "button", class: "plain", onclick: () => save(named, forecast.forecasts) }, "Save as CSV") : "");
       if (now.events.at(-1)?.id !== told) log.replaceChildren(...now.events.slice(-EVENTS).reverse().map(said)); // a log is read out when it changes
       told = now.events.at(-1)?.id;
       rows = history.rows;
@@ -124,6 +125,14 @@ export function feed(main, id) {
 function blendOf(one) {
   const heavy = (one.experts ?? []).toSorted((a, b) => b.weight - a.weight).slice(0, 3);
   return heavy.map((expert) => `${expert.expert} ${Math.round(100 * expert.weight)} %`).join(", ") || (one.served ?? "model");
+}
+
+/** Save forecasts as a file for a spreadsheet. */
+function save(name, forecasts) {
+  const columns = ["step", "time", "value", "low", "high"], lines = [columns, ...forecasts.map((one) => columns.map((column) => one[column]))];
+  const href = URL.createObjectURL(new Blob([lines.map((line) => `${line}\n`).join("")], { type: "text/csv" }));
+  h("a", { href, download: `${name}.csv` }).click();
+  URL.revokeObjectURL(href);
 }
 
 /** What each expert of a blend says, the heaviest first. */
