@@ -92,7 +92,7 @@ def report(found: InspectedTable, given: FileOptions, name: str) -> dict[str, An
         for column in found.names
     ]
     meanings = {"time": found.time, "series": found.series, "targets": found.targets, "count": found.count}
-    meanings |= {"zone": found.zone, "align": found.align}
+    meanings |= {"zone": found.zone, "align": found.align, "every": found.every}
     follow = _commands(name, found, given)
     if len(found.targets) > 1 and found.times:
         first, *others = found.targets

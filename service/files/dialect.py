@@ -76,6 +76,8 @@ _TIME = re.compile(
 )
 _HALVES, _CLOCK = ("AM", "PM"), re.compile(r"\d{1,2}:\d\d:\d\d")
 _SEP = re.compile(r'"?sep=(.|\\t)"?', re.IGNORECASE)
+_CONTROL, FEW_CONTROL = re.compile(r"[\0-\x08\x0e-\x1f]"), 0.01
+"""Characters that texts do not have, and the largest share of them in a text."""
 _MARKS = "'\u2019 \u00a0\u202f"
 
 
@@ -344,8 +346,8 @@ def understood(path: Path, given: FileOptions) -> Dialect:
         text = codecs.getincrementaldecoder(encoding)("replace").decode(head)
     except LookupError:
         raise InvalidInput(f"there is no {encoding!r}", field="--encoding") from None
-    if "\0" in text:
-        raise Malformed("is no text, and no other file that is read", field="body")
+    if "\0" in text or len(_CONTROL.findall(text)) > FEW_CONTROL * len(text):
+        raise Malformed("is no text, nor a workbook, Parquet, Arrow or packed file", field="body")
     found = io.StringIO(text, newline="").readlines()
     found = found if is_whole or len(found) < 2 else found[:-1]
     told = _SEP.fullmatch(found[0].strip())

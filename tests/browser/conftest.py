@@ -11,7 +11,7 @@ from pathlib import Path
 import httpx
 import numpy as np
 import pytest
-from playwright.sync_api import Browser, BrowserContext, Page, sync_playwright
+from playwright.sync_api import Browser, BrowserContext, Page, expect, sync_playwright
 
 from tests.service.process import ServiceProcess, blobs
 
@@ -21,6 +21,7 @@ SCREENSHOTS = "PAGE_SCREENSHOTS"
 Open = Callable[..., Page]
 Serve = Callable[..., ServiceProcess]
 Picture = Callable[[Page, str], None]
+expect.set_options(timeout=30_000)  # a file is read in a process of its own, which takes long on a busy machine
 
 
 @contextmanager

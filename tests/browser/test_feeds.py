@@ -40,6 +40,7 @@ def test_a_file_becomes_a_feed_that_forecasts(
     expect(page.get_by_role("button", name="Make a model")).to_be_visible()
     make = page.get_by_role("button", name="Forecast it")
     page.get_by_label("Window").fill("300")
+    page.get_by_label("Steps").fill("1")
     make.dblclick()
     expect(page.get_by_role("heading", name="load", exact=True)).to_be_visible(timeout=120_000)
     is_watched(page, http, tmp_path, picture)
@@ -113,7 +114,8 @@ def test_a_feed_is_made_of_the_columns_that_are_ticked(
     page = open_page(f"{service.url}/#/data")
     page.get_by_label("Drop a file here").set_input_files(columns(tmp_path / "plant.csv", 0, 320))
     page.get_by_label("Target").select_option(label="load (numbers)")
-    page.get_by_role("group", name="Features").get_by_label("noise").uncheck()
+    expect(page.get_by_text("A feed forecasts load, 24 steps ahead, from its own past.")).to_be_visible()
+    page.get_by_role("group", name="Features").get_by_label("wind").check()
     page.get_by_role("group", name="Known ahead").get_by_label("warmth").check()
     page.get_by_label("Steps").fill("x")
     page.get_by_label("Window").fill("300")
@@ -177,7 +179,7 @@ def test_charts_write_times_as_the_feed_does(service: ServiceProcess, open_page:
     page = open_page(service.url, timezone_id="America/New_York", locale="en-US")
     expect(page.locator("#connection")).to_have_text("live")
     drawn = set(page.evaluate(LABELS))
-    assert {"22:00", "00:00", "03:00", "2024-06-02"} <= drawn
+    assert {"22:00", "00:00", "03:00", "06-02"} <= drawn
     assert not drawn & {"16:00", "10pm", "12am"}
 
 
@@ -221,8 +223,9 @@ def test_the_worst_series_of_a_fleet_is_one_click_away(
     expect(page.get_by_role("button", name="Show more")).to_be_hidden()
     picture(page, "fleet")
     worst.filter(has_text="Zähler 7").get_by_role("link").click()
-    expect(page.get_by_role("heading", name="meters/Z~C3~A4hler~207")).to_be_visible()
-    expect(page.get_by_role("img", name="Readings of meters/")).to_be_visible()
+    expect(page.get_by_role("heading", name="Zähler 7")).to_be_visible()
+    expect(page.get_by_role("img", name="Readings of Zähler 7")).to_be_visible()
+    expect(page.get_by_role("main").get_by_role("link", name="meters")).to_be_visible()
     picture(page, "series")
     page.get_by_role("link", name="Models").click()
     http.delete("/fleets/meters").raise_for_status()
@@ -245,14 +248,11 @@ def test_a_raw_file_is_forecast_in_two_clicks_and_corrected_where_it_asks(
 
     page.goto(f"{service.url}/#/data")
     place.set_input_files(files={"name": "asks.csv", "mimeType": "text/csv", "buffer": german(range(1, 9), "/")})
-    expect(page.get_by_role("alert")).to_contain_text("say --time-format")
+    expect(page.get_by_role("alert")).to_contain_text("fill in “Format of times”")
     page.get_by_label("Format of times").fill("%d/%m/%Y %H:%M")
     page.get_by_role("button", name="Read it again").click()
     expect(said).to_contain_text("2024-01-01T00:00:00")
-    page.get_by_text("Correct what was understood").click()
-    page.get_by_label("Series", exact=True).select_option("every column is one")
-    page.wait_for_timeout(1000)
-    page.get_by_role("button", name="Read it again").click()
+    page.get_by_role("button", name="Make each of the 2 columns a series").click()
     page.get_by_role("button", name="Forecast every series").click()
     expect(page.get_by_role("heading", name="asks", exact=True)).to_be_visible(timeout=120_000)
     assert http.get("/fleets/asks").json()["series"] == 2
@@ -287,7 +287,14 @@ def test_files_of_five_kinds_are_understood_corrected_and_forecast(
     page.get_by_text("Correct what was understood").click()
     page.get_by_label("Series", exact=True).select_option("every column is one")
     again.click()
-    assert forecast("fleets", "wide")["series"] == 2
+    made = forecast("fleets", "wide")
+    assert (made["series"], made["position"]) == (2, 120)
+    later = steps(70, 60, lambda t, at: f"{t.isoformat()},{at % 5},{at % 7}", "time,north,south")
+    page.get_by_label("Readings", exact=True).set_input_files(
+        files={"name": "wide.csv", "mimeType": "text/csv", "buffer": later}
+    )
+    page.get_by_role("button", name="Add").click()
+    expect(page.get_by_text("20 readings accepted, 120 were known.")).to_be_visible()
 
     rows = steps(90, 30, lambda t, at: f"{'ab'[at % 2]};{t:%d.%m.%Y %H}:00;{at % 5},5", "meter;when;kWh")
     drop("long.csv", rows.replace(b".03.2024", b".12.2023"))
@@ -302,9 +309,9 @@ def test_files_of_five_kinds_are_understood_corrected_and_forecast(
 
     expected.append("422")
     drop("dates.csv", steps(12, 1440, lambda t, at: f"{t:%d/%m/%Y};{at},5", "day;load"))
-    expect(page.get_by_role("alert")).to_contain_text("say --time-format")
-    page.get_by_label("Format of times").fill("%d/%m/%Y")
-    again.click()
+    expect(page.get_by_role("alert")).to_contain_text("fill in “Format of times”")
+    expect(page.get_by_label("Format of times")).to_be_focused()
+    page.get_by_role("button", name="day first").click()
     expect(page.get_by_role("region", name="First rows")).to_contain_text("2024-03-02T00:00:00")
     assert forecast("feeds", "dates")["time"] == "2024-03-12T00:00:00"
 
@@ -319,6 +326,106 @@ def test_files_of_five_kinds_are_understood_corrected_and_forecast(
     expect(told).to_contain_text("last, every 15min")
     picture(page, "data-grid")
     assert forecast("feeds", "jitter")["every"] == "15min"
+
+
+def test_a_long_file_is_sent_in_pieces_and_what_is_refused_leaves_no_feed(
+    service: ServiceProcess, http: httpx.Client, open_page: Open, expected: list[str], tmp_path: Path
+) -> None:
+    expected += ["422", "404"]
+    page = open_page(f"{service.url}/#/data")
+    place, forecast = page.get_by_label("Drop a file here"), page.get_by_role("button", name="Forecast it")
+
+    def drop(name: str, content: bytes) -> None:
+        """Drop a file on the page."""
+        place.set_input_files(files={"name": name, "mimeType": "text/plain", "buffer": content})
+
+    drop("minutes.csv", steps(10_400, 1, lambda t, at: f"{t:%Y-%m-%dT%H:%M},{at % 9}", "time,n"))
+    expect(page.get_by_text("The newest 2,500 of the 10,400 rows are sent to it.")).to_be_visible()
+    page.get_by_label("Steps").fill("1")
+    page.get_by_label("Window").fill("40")
+    page.get_by_label("Newest rows").fill("10200")
+    forecast.click()
+    expect(page.get_by_role("heading", name="minutes", exact=True)).to_be_visible(timeout=120_000)
+    assert http.get("/feeds/minutes").json()["position"] == 10_200
+
+    page.goto(f"{service.url}/#/data")
+    days = [datetime.now().date() + timedelta(days=ahead) for ahead in (-2, -1, 400)]
+    drop("late.csv", "\n".join(["time,n", *(f"{day},{at}" for at, day in enumerate(days))]).encode())
+    page.get_by_text("Correct what was understood").click()
+    page.get_by_label("Grid of times").fill("none")
+    page.get_by_role("button", name="Read it again").click()
+    forecast.click()
+    expect(page.get_by_text("row 3 of those that are sent, time: ")).to_be_visible()
+    assert http.get("/feeds/late").status_code == 404
+
+    drop("order.csv", "\n".join(["n", *(f"{at % 7}.5" for at in range(60))]).encode())
+    page.get_by_role("button", name="Forecast the rows in their order").click()
+    expect(page.get_by_role("heading", name="order", exact=True)).to_be_visible(timeout=120_000)
+    shown = http.get("/feeds/order").json()
+    assert (shown["position"], shown["settings"]["time"], shown["settings"]["steps"]) == (60, None, 24)
+
+    page.goto(f"{service.url}/#/data")
+    drop("words.csv", b"time,n\n2024-01-01,high\n2024-01-02,low\n2024-01-03,high\n")
+    expect(page.get_by_text("No forecast: no column has numbers that change.")).to_be_visible()
+    drop("row.csv", steps(30, 60, lambda t, at: f"{t if at != 20 else '2024-13-45T00:00'},{at % 4}", "time,n"))
+    expect(page.get_by_text("No forecast: row 21: time: is no time in ISO 8601")).to_be_visible()
+    expect(forecast).to_be_hidden()
+
+
+def test_more_readings_are_read_as_the_feed_has_them(
+    service: ServiceProcess, http: httpx.Client, open_page: Open, expected: list[str]
+) -> None:
+    expected.append("422")
+    http.post("/feeds", json={"id": "added", "target": "n", "steps": 2}).raise_for_status()
+    http.post("/feeds/added/observations", json={"rows": [{"time": "2024-02-29", "n": 1}]}).raise_for_status()
+    page = open_page(f"{service.url}/#/feeds/added")
+    later = steps(9, 1440, lambda t, at: f"{t:%d/%m/%Y},{at % 4}", "Datum,n")
+    page.get_by_label("Readings", exact=True).set_input_files(
+        files={"name": "later.csv", "mimeType": "text/csv", "buffer": later}
+    )
+    page.get_by_role("button", name="Add").click()
+    page.get_by_role("button", name="day first").click()
+    expect(page.get_by_text("9 readings accepted.")).to_be_visible()
+    assert http.get("/feeds/added").json()["time"] == "2024-03-09T00:00:00"
+    page.get_by_role("button", name="Add").click()
+    page.get_by_role("button", name="day first").click()
+    expect(page.get_by_text("0 readings accepted, 9 were known.")).to_be_visible()
+
+
+def test_what_is_served_of_what_it_is_made_and_what_was_announced_is_shown(
+    service: ServiceProcess, http: httpx.Client, open_page: Open, picture: Picture
+) -> None:
+    rng = np.random.default_rng(4)
+    wave = 1e6 + 1e5 * np.sin(np.arange(200) * np.pi / 12) + 1e4 * rng.normal(size=200)
+    wave[150] = 1e9
+    http.post("/feeds", json={"id": "told", "target": "n", "steps": 2, "window": 80}).raise_for_status()
+    times = [f"{datetime(2024, 3, 1) + timedelta(hours=at)}" for at in range(200)]
+    rows = [{"time": time, "n": value} for time, value in zip(times, wave.tolist(), strict=True)]
+    http.post("/feeds/told/observations", json={"rows": rows[:79]}).raise_for_status()
+    page = open_page(f"{service.url}/#/feeds/told")
+    expect(page.get_by_text("filling, 79 of 80 readings")).to_be_visible()
+    expect(page.get_by_text("begins once the window of 80 readings is full")).to_be_visible()
+    http.post("/feeds/told/observations", json={"rows": rows[79:]}).raise_for_status()
+    shown, one = http.get("/feeds/told").json(), http.get("/feeds/told/forecast").json()["forecasts"][0]
+    expect(page.get_by_role("log")).to_contain_text("03-07 06:00 · suspected reading, taken as missing, value 1000")
+    score = shown["recent"][0]
+    cells = page.get_by_role("region", name="Record over").locator("tbody tr").first.locator("td")
+    for at, name in {1: "mae", 2: "model_mae", 3: "last_value_mae", 4: "seasonal_mae", 7: "drift_evidence"}.items():
+        assert float(cells.nth(at).inner_text()) == pytest.approx(score[name], rel=1e-3)
+    page.get_by_text("What each expert says of step 1").click()
+    of = page.get_by_role("region", name="Experts").locator("tbody tr")
+    expect(of).to_have_count(len(one["experts"]))
+    said = {row.locator("th").inner_text(): [cell.inner_text() for cell in row.locator("td").all()] for row in of.all()}
+    for expert in one["experts"]:
+        value, weight = said[expert["expert"]]
+        assert float(value.replace(",", "")) == pytest.approx(expert["value"], abs=(one["high"] - one["low"]) / 100)
+        assert float(weight.removesuffix(" %")) == pytest.approx(100 * expert["weight"], rel=1e-3)
+    picture(page, "feed-experts")
+    with page.expect_download() as saved:
+        page.get_by_role("button", name="Save as CSV").click()
+    assert saved.value.suggested_filename == "told.csv"
+    lines = Path(saved.value.path()).read_text().splitlines()
+    assert lines[:2] == ["step,time,value,low,high", f"1,{one['time']},{one['value']!r},{one['low']!r},{one['high']!r}"]
 
 
 def german(days: range, mark: str = ".") -> bytes:

@@ -53,6 +53,7 @@ def test_rows_come_as_they_are_sent(http: httpx.Client) -> None:
         60,
     )
     assert rows[0] == ["2024-01-01T00:00:00+01:00", "20.00"]
+    assert http.post("/inspect", content=raw.content).json()["every"] == "1h"
     text = "seit;plan;geht\n31.01.2024;unknown;ja\n31.01.2024;free;nein\n31.01.2024;free;nein\n"
     answer = http.post("/inspect?examples=true", content=text.encode(), headers={"accept": "text/csv"})
     assert answer.text.splitlines()[1] == "2024-01-31T00:00:00,unknown,ja"

@@ -246,7 +246,7 @@ def test_packed_files_have_bounds(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
         table(tmp_path / "other.zip")
     with pytest.raises(ValueError, match="is packed in another way than by gzip or zip; unpack it first"):
         read(tmp_path / "x.csv.bz2", bz2.compress(plain))
-    with pytest.raises(ValueError, match="is no text, and no other file that is read"):
+    with pytest.raises(ValueError, match="is no text, nor a workbook"):
         read(tmp_path / "x.csv", plain + bytes(4))
     with pytest.raises(ValueError, match=r"is no table: field larger than field limit"):
         read(tmp_path / "x.csv", b'time v\n"' + b"x" * 2**18)
@@ -283,6 +283,8 @@ def test_options_that_name_nothing_are_refused(tmp_path: Path) -> None:
         assert said in str(error.value)
     with pytest.raises(ValueError, match="is empty"):
         read(tmp_path / "x.csv", b"")
+    with pytest.raises(ValueError, match="is no text, nor a workbook"):
+        read(tmp_path / "x.csv", bytes(range(256)) * 40)
     with pytest.raises(ValueError, match=r"is not utf-8 throughout.*--encoding"):
         read(tmp_path / "x.csv", plain * 100 + "2024-01-03T12:00:00,ä".encode("latin-1"))
     found = read(tmp_path / "x.csv", b"time,\xe4\n2024-01-01,1\n2024-01-02,\n", skip=0, header=True)
@@ -1793,6 +1795,6 @@ def test_rows_without_a_time_and_many_of_one_time(tmp_path: Path) -> None:
         tmp_path / "x.csv", "\n".join(["place;taken;v", *(line.replace(" 2024 ", " 2024 at ") for line in lines)])
     )
     assert f"{found.unread_times}".startswith("'taken' has no times in a known format")
-    with pytest.raises(ValueError, match="or --align mean to join them"):
+    with pytest.raises(ValueError, match="--align last, mean or sum"):
         read(tmp_path / "x.csv", content)
     assert column(read(tmp_path / "x.csv", content, align="mean:1h"), "v") == ["3"] * 30

@@ -30,3 +30,4 @@ class InspectedFile(BaseModel):
     count: int = Field(description="Rows.")
     zone: str | None = Field(description="Zone of times that have none, as the file or the call names it.")
     align: str | None = Field(description="How the rows were put on a grid, such as nearest:5min.")
+    every: str | None = Field(description="The interval that all times keep to, as a feed takes it.")

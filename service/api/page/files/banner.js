@@ -14,11 +14,14 @@ const REMEDIES = [
   [/taken over by another service/, "They are read-only here: send updates to the service that has them now."],
   [/store, which has lost it/, "They are read-only. Bring the store back from a backup, or open them and write them back."],
   [/being compiled/, "Nothing to do: such jobs begin when that is done."],
+  [/^compiling/, "Nothing to do: a first start takes a minute or two, later ones a second."],
 ];
 
 const remedy = (reason) => REMEDIES.find(([pattern]) => pattern.test(reason))?.[1] ?? "See the log of the service.";
 const capital = (text) => text[0].toUpperCase() + text.slice(1);
-const item = (reason) => h("li", {}, h("strong", {}, `${capital(reason)}.`), ` ${remedy(reason)}`);
+
+/** An item for each remedy, with all reasons that have it. */
+const items = (reasons) => [...Map.groupBy(reasons, remedy)].map(([what, all]) => h("li", {}, h("strong", {}, `${all.map(capital).join(". ")}.`), ` ${what}`));
 
 let shown = "";
 
@@ -36,8 +39,8 @@ export function show() {
     ...(lost ? [h("div", { class: "banner wrong", role: "alert" },
       h("strong", {}, `The service is not heard: ${service.reason}.`),
       `${service.heardAt ? ` What is shown is as of ${clock(service.heardAt)}.` : ""} It is asked again every few seconds; see that it runs.`)] : []),
-    ...(!lost && reasons.length ? [h("div", { class: "banner wrong", role: "alert" }, h("ul", {}, reasons.map(item)))] : []),
-    ...(!lost && notes.length ? [h("div", { class: "banner note", role: "status" }, h("ul", {}, notes.map(item)))] : []),
+    ...(!lost && reasons.length ? [h("div", { class: "banner wrong", role: "alert" }, h("ul", {}, items(reasons)))] : []),
+    ...(!lost && notes.length ? [h("div", { class: "banner note", role: "status" }, h("ul", {}, items(notes)))] : []),
   );
 }
 

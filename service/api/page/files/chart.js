@@ -10,8 +10,8 @@ const TIMES = [ // distance of ticks, what is written at each, and what is added
   [365 * 86_400, "{YYYY}", _, _, _, _, _, _, 1],
   [28 * 86_400, "{YYYY}-{MM}", _, _, _, _, _, _, 1],
   [86_400, "{MM}-{DD}", "\n{YYYY}", _, _, _, _, _, 1],
-  [60, "{HH}:{mm}", "\n{YYYY}-{MM}-{DD}", _, "\n{YYYY}-{MM}-{DD}", _, _, _, 1],
-  [1, "{HH}:{mm}:{ss}", "\n{YYYY}-{MM}-{DD}", _, "\n{YYYY}-{MM}-{DD}", _, _, _, 1],
+  [60, "{HH}:{mm}", "\n{YYYY}-{MM}-{DD}", _, "\n{MM}-{DD}", _, _, _, 1],
+  [1, "{HH}:{mm}:{ss}", "\n{YYYY}-{MM}-{DD}", _, "\n{MM}-{DD}", _, _, _, 1],
 ];
 const colour = (name) => getComputedStyle(document.documentElement).getPropertyValue(name).trim();
 
@@ -31,7 +31,7 @@ export function chart(words, x, series, { logarithmic = false, whole = false, zo
     tzDate: (seconds) => uPlot.tzDate(new Date(seconds * 1000), zone),
     bands: bands?.map((one) => ({ ...one, fill: colour(one.fill) })),
     axes: [{ ...axis, label: xLabel || undefined, size: zone ? 50 : 34, labelSize: 20, ...(zone && { values: TIMES }), ...(whole && { incrs: WHOLE }) }, ...scales.map((scale, i) => ({
-      ...axis, scale, side: i ? 1 : 3, size: 54, labelSize: 20, grid: i ? { show: false } : axis.grid,
+      ...axis, scale, side: i ? 1 : 3, size: (_, ticks) => 20 + 7 * Math.max(5, ...(ticks ?? []).map((tick) => `${tick}`.length)), labelSize: 20, grid: i ? { show: false } : axis.grid,
       label: yLabel ?? series.filter((one) => (one.scale ?? "y") === scale).map((one) => one.label).join(", ") }))],
     series: [{ label: xLabel }, ...series.map((one) => ({
       label: one.label, scale: one.scale ?? "y", stroke: colour(one.colour), width: one.width ?? 2, spanGaps: one.spans ?? false, points: one.points ? { show: true, size: 6, fill: colour(one.colour) } : { show: false },

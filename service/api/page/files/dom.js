@@ -54,7 +54,14 @@ export function short(value) {
   if (value == null) return "–";
   if (value === 0) return "0";
   const size = Math.abs(value);
-  return size < 1e-3 || size >= 1e6 ? value.toExponential(1) : String(Number(value.toPrecision(4)));
+  return size < 1e-3 || size >= 1e12 ? value.toExponential(1) : String(Number(value.toPrecision(4)));
+}
+
+/** A number with the digits that count beside the width of its band. */
+export function precise(value, width) {
+  if (value == null || !(width > 0) || width < 1e-6) return short(value);
+  const digits = Math.max(0, 2 - Math.floor(Math.log10(width)));
+  return value.toLocaleString("en", { minimumFractionDigits: digits, maximumFractionDigits: digits });
 }
 
 /** Seconds as a person says them. */
@@ -102,7 +109,7 @@ export function runs(numbers) {
 }
 
 const FEW = 8; // rows of a table that is shortened
-const opened = new Set(); // captions of tables that are shown whole
+export const opened = new Set(); // captions of what is shown whole
 
 /** A table with a row for each step: of many steps a few evenly apart, and the others on request. */
 export function stepTable(caption, titles, rows) {

@@ -2,6 +2,8 @@
 
 import { button, get } from "./api.js";
 import { ago, byName, count, facts, h, runs, section, short, stamp, table } from "./dom.js";
+import { readings } from "./feeds.js";
+import { may } from "./service.js";
 
 const REFRESH = 10_000; // ms between two looks: a look is at all series
 const PAGE = 200;
@@ -23,7 +25,7 @@ export function fleet(main, id) {
   const places = { facts: h("div"), worst: h("div"), all: h("div") };
   const again = button("Show more", more);
   let due = null, after = "", listed = [];
-  main.replaceChildren(h("h1", {}, id), places.facts, section("Forecast worst", places.worst), section("All series", places.all, again));
+  main.replaceChildren(h("h1", {}, id), places.facts, section("Forecast worst", places.worst), section("All series", places.all, again), may("learn") ? readings(id, "fleets") : "");
 
   async function refresh() {
     try {
