@@ -69,14 +69,14 @@ SUMMARY, NOTES = 5, 20
 _OF_SERIES = re.compile(
     r"(?i)(series|entity_id|topic|(sensor|meter|station|device)([ _]?(id|name))?|symbol|metric|_field)"
 )
-"""Names of columns whose words are series, although no two rows have the same time."""
+"""Names of columns with the series, although no two rows have the same time."""
 _SERIES = re.compile(
     r"(?i)(series|name|id|key|sensor|meter|station|entity_id|site|item|store|symbol|metric|_field|.*_id)"
 )
 _LENGTH = re.compile(
     r"(?i)(.*_)?((hour|min(ute)?|day)s?_?count|resolution|granularity|duration|aggregation|(averaging|sampling)_?(time|period))"
 )
-"""Names of columns with the length of time that a row is of."""
+"""Names of columns with the length of time that a row covers."""
 _CLOCK = re.compile(
     r"\d{1,2}[:.]\d\d([:.]\d\d([.,:]\d+)?)?( ?[AaPp][Mm]?|\s?[-\u2013]\s?\d{1,2}:\d\d.*)?"
     r"|\d{1,2}:\d{1,2}:\d{1,2}([.,:]\d+)?|\d\d\s?[-\u2013]\s?\d\d|[0-2]\d[0-5]\d ?(UTC|GMT)"
@@ -891,7 +891,7 @@ class _Reader:
         are_few = len({*stamps}) < (0.8 if len(stamps) > FEW else 0.5) * len(stamps)
         if (are_few or len({*stamps}) == 1 < len(stamps)) and self.given.align in (None, "none"):
             some = [self.raw.names[at] for at in dict.fromkeys([*named, *texts, *wholes])][:3]
-            series = f"--series COLUMN{', such as ' * bool(some)}{' or '.join(some)}, if rows are of several series"
+            series = f"--series COLUMN{', such as ' * bool(some)}{' or '.join(some)}, if the file has several series"
             one = "--align last, mean or sum, as in sum:1d, for one reading of each time"
             both = "--time A+B for a time in two columns"
             reason = f"several rows have the time {stamps[0]!r}; say {series}; {one}; or {both}"

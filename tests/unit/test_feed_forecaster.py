@@ -230,7 +230,9 @@ def test_forecasts_beat_naive_ones_and_bands_hold() -> None:
 def test_a_band_reaches_as_far_as_that_of_the_step_before() -> None:
     one = feed()
     observe(one, rows_of(series(200)))
-    below, above = one.bands[1].sides if one.bands[1] is not None else ()
+    band = one.bands[1]
+    assert band is not None
+    below, above = band.sides
     below.scores, above.scores = 0 * below.scores, above.scores + 100.0  # the second step seems better, and worse
     one.observe(rows_of(series(201)[200:], 200))
     ends = [(each.value - (each.low or 0.0), (each.high or 0.0) - each.value) for each in one.latest]
