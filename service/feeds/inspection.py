@@ -880,10 +880,8 @@ class _Reader:
             pairs = {*zip(stamps, names, strict=True)} if names else set()
             if len(pairs) >= 0.98 * len(stamps) and 1 < len({*names}) <= len(stamps) / 2:
                 return tried
-        are_many = len({*stamps}) < (0.8 if len(stamps) > FEW else 0.5) * len(stamps)
-        if are_many and self.given.align in (None, "none"):
-            reason = f"several rows have the time {stamps[0]!r}; say --series, --time A+B for a time in two columns"
-            reason += ", or --align mean to join them"
+        if len({*stamps}) < (0.8 if len(stamps) > FEW else 0.5) * len(stamps):
+            reason = f"several rows have the time {stamps[0]!r}; say --series, or --time A+B for a time in two columns"
             raise InvalidInput(reason, field="rows")
         return ()
 
