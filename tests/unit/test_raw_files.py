@@ -1782,12 +1782,11 @@ def test_readings_many_years_apart_have_an_interval(tmp_path: Path) -> None:
     assert (found.series, found.times) == ("sensor", ["time"])
 
 
-def test_rows_without_a_time_and_many_of_one_time(tmp_path: Path) -> None:
+def test_rows_without_a_time_and_times_in_digits(tmp_path: Path) -> None:
     lines = [f"{'' if at in (7, 40) else f'{when:{ISO}}'};{v}" for at, (when, v) in enumerate(hours(60))]
     found = read(tmp_path / "x.csv", "\n".join(["time;v", *lines]))
     assert (found.count, found.said["rows left out, as they have no time"], found.every) == (58, 2, "1h")
     assert found.place_of(7) == "row 8 of those under its names"
-    content = "\n".join(["time;v", *(f"{when:{ISO}};{v}" for when, _ in hours(30) for v in (1, 2, 6))])
     lines = [f"Elm street {at};{when:%d %m %Y %H%M};{v}" for at, (when, v) in enumerate(hours(30))]
     found = read(tmp_path / "x.csv", "\n".join(["place;taken;v", *lines]))
     assert (found.time, column(found, "taken")[1]) == ("taken", "2024-01-01T01:00:00")
@@ -1795,6 +1794,3 @@ def test_rows_without_a_time_and_many_of_one_time(tmp_path: Path) -> None:
         tmp_path / "x.csv", "\n".join(["place;taken;v", *(line.replace(" 2024 ", " 2024 at ") for line in lines)])
     )
     assert f"{found.unread_times}".startswith("'taken' has no times in a known format")
-    with pytest.raises(ValueError, match="--align last, mean or sum"):
-        read(tmp_path / "x.csv", content)
-    assert column(read(tmp_path / "x.csv", content, align="mean:1h"), "v") == ["3"] * 30
