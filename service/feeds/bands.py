@@ -7,11 +7,6 @@ reading it increases a little. The next end of the band lies as far beyond the f
 that the level determines. In the long run the share of readings outside the band is the wanted one, even where the
 series drifts. With quantile models, scores are distances from the forecast quantiles [Romano, Patterson & Candès,
 2019].
-
-Errors of forecasts h readings ahead overlap, so n of them tell less about the next error than n independent ones do.
-They count as n / sqrt(h), between all of them and one of h. Therefore bands of a longer step are wider as long as few
-forecasts were scored. A band also reaches at least as far on each side as the band of the next shorter step, which
-learns of larger errors earlier.
 """
 
 from __future__ import annotations
@@ -28,7 +23,7 @@ from livesvm.service.feeds.plausible import Bounds
 Floats = NDArray[np.float64]
 
 RATE = 0.005  #: of the level, a reading
-BEYOND = 3.0  #: times the highest score, for each further quantile of 1 that is wanted beyond it
+BEYOND = 1.5  #: times the highest score: the side of a band at level 0
 
 
 class Band(NamedTuple):
@@ -59,12 +54,10 @@ class Side:
     ----------
     miss : the share of readings that may be beyond
     most : how many scores are kept
-    step : how many readings ahead the forecasts are
     """
 
-    def __init__(self, miss: float, most: int, step: int = 1) -> None:
+    def __init__(self, miss: float, most: int) -> None:
         self.miss, self.level, self._most = miss, miss, most
-        self._alike = math.sqrt(step)  # scores that count as one
         self.scores: Floats = np.empty(0)  #: the newest, oldest first
 
     def offset(self) -> float | None:
@@ -72,11 +65,11 @@ class Side:
         n = self.scores.size
         if n == 0:
             return None
-        behind = (n + min(n, self._alike)) * (1.0 - self.level)  # so many scores are to lie inside
-        if behind > n:
+        place = math.ceil((n + 1) * (1.0 - self.level)) - 1
+        if place >= n:
             top = float(self.scores.max())
-            return top + BEYOND * (behind / n - 1.0) * abs(top)
-        place = max(0, math.ceil(behind) - 1)
+            return top + (BEYOND - 1.0) * abs(top) if self.level <= 0.0 else top
+        place = 0 if place < 0 else place
         scores = self.scores.copy()
         scores.partition(place)
         return scores.item(place)
@@ -118,12 +111,10 @@ class ConformalBand:
     ----------
     coverage : the share of readings that it is to hold
     most : how many of the newest scores it is made of
-    step : how many readings ahead the forecasts are
     """
 
-    def __init__(self, coverage: float, most: int, step: int = 1) -> None:
-        miss = (1.0 - coverage) / 2
-        self.sides = Side(miss, most, step), Side(miss, most, step)
+    def __init__(self, coverage: float, most: int) -> None:
+        self.sides = Side((1.0 - coverage) / 2, most), Side((1.0 - coverage) / 2, most)
 
     @property
     def held_bytes(self) -> int:
@@ -131,15 +122,12 @@ class ConformalBand:
         below, above = self.sides
         return below.scores.nbytes + above.scores.nbytes
 
-    def around(self, low: float, high: float, least: tuple[float, float] = (-math.inf, -math.inf)) -> Band:
-        """Return the band around a forecast, given as ``low`` equal to ``high``, or around its two outer quantiles.
-
-        Its ends are at least the distances ``least`` from these.
-        """
+    def around(self, low: float, high: float) -> Band:
+        """Return the band around a forecast, given as ``low`` equal to ``high``, or around its two outer quantiles."""
         below, above = self.sides[0].offset(), self.sides[1].offset()
         if below is None or above is None:
             return Band(None, None)
-        low, high = low - max(below, least[0]), high + max(above, least[1])
+        low, high = low - below, high + above
         return Band(low, high) if low <= high else Band(high, low)
 
     def learn(self, actual: float, low: float, high: float, band: Band) -> None:

@@ -107,7 +107,7 @@ class Forecaster:
         self.choice: model_selection.Choice | None = None
         coverage = spec.coverage
         self.scores = [StepScores(coverage, spec.window) for _ in self.steps]
-        self.bands = [None if coverage is None else ConformalBand(coverage, spec.window, step) for step in self.steps]
+        self.bands = [None if coverage is None else ConformalBand(coverage, spec.window) for _ in self.steps]
         self.drifts = drift.tests_of(self.steps)
         self.blends: list[Blend] = []
         self.knowledge = Knowledge(len(self.steps))
@@ -790,7 +790,7 @@ class Forecaster:
         recent = self.history.newest(min(self.history.count, max(SEEN, self.spec.window) + 1))
         bounds = bounds_of(recent, self.spec)
         change = last - float(shared[1]) if len(layout.lags) > 1 else 0.0
-        said, reach = list[Pending](), (-math.inf, -math.inf)  # of the band of the step before
+        said = []
         for i, step in enumerate(self.steps):
             known = step <= lead or not layout.known
             if not known and self.spec.unannounced == "refuse":
@@ -803,10 +803,7 @@ class Forecaster:
             low, high = (float(found[i, 1]), float(found[i, 2])) if self.spec.levels else (value, value)
             held = self.bands[i]
             served: Served = "blend" if blend.is_served else "model"
-            band = Band(None, None) if held is None else held.around(low, high, reach)
-            if not (self.spec.levels or band.low is None or band.high is None):
-                reach = low - band.low, band.high - high
-            band = band.inside(bounds)
+            band = Band(None, None) if held is None else held.around(low, high).inside(bounds)
             if blend.yields_to_zero(value, bounds):
                 season = self.season or self.season_at_first(self.timeline.every)
                 naive = naive_forecast(recent, step, season, None, bounds)
