@@ -7,6 +7,9 @@ reading it increases a little. The next end of the band lies as far beyond the f
 that the level determines. In the long run the share of readings outside the band is the wanted one, even where the
 series drifts. With quantile models, scores are distances from the forecast quantiles [Romano, Patterson & Candès,
 2019].
+
+A band reaches at least as far on each side as the band of the step before. The errors of a longer step overlap and are
+known later, so they tell less about the errors to come.
 """
 
 from __future__ import annotations
@@ -22,8 +25,8 @@ from livesvm.service.feeds.plausible import Bounds
 
 Floats = NDArray[np.float64]
 
-RATE = 0.005  #: of the level, a reading
-BEYOND = 1.5  #: times the highest score: the side of a band at level 0
+RATE = 0.006  #: of the level, a reading
+BEYOND = 3.0  #: times the highest score and the share by which more scores are to lie inside than there are
 
 
 class Band(NamedTuple):
@@ -65,11 +68,11 @@ class Side:
         n = self.scores.size
         if n == 0:
             return None
-        place = math.ceil((n + 1) * (1.0 - self.level)) - 1
-        if place >= n:
+        behind = (n + 1) * (1.0 - self.level)  # so many scores lie inside
+        if behind > n:
             top = float(self.scores.max())
-            return top + (BEYOND - 1.0) * abs(top) if self.level <= 0.0 else top
-        place = 0 if place < 0 else place
+            return top + BEYOND * (behind / n - 1.0) * abs(top)
+        place = max(0, math.ceil(behind) - 1)
         scores = self.scores.copy()
         scores.partition(place)
         return scores.item(place)
@@ -122,12 +125,15 @@ class ConformalBand:
         below, above = self.sides
         return below.scores.nbytes + above.scores.nbytes
 
-    def around(self, low: float, high: float) -> Band:
-        """Return the band around a forecast, given as ``low`` equal to ``high``, or around its two outer quantiles."""
+    def around(self, low: float, high: float, least: tuple[float, float] = (-math.inf, -math.inf)) -> Band:
+        """Return the band around a forecast, given as ``low`` equal to ``high``, or around its two outer quantiles.
+
+        Its ends are at least the distances ``least`` from these.
+        """
         below, above = self.sides[0].offset(), self.sides[1].offset()
         if below is None or above is None:
             return Band(None, None)
-        low, high = low - below, high + above
+        low, high = low - max(below, least[0]), high + max(above, least[1])
         return Band(low, high) if low <= high else Band(high, low)
 
     def learn(self, actual: float, low: float, high: float, band: Band) -> None:

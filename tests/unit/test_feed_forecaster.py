@@ -227,6 +227,21 @@ def test_forecasts_beat_naive_ones_and_bands_hold() -> None:
         assert 0.85 < found["coverage"] < 0.95
 
 
+def test_a_band_reaches_as_far_as_that_of_the_step_before() -> None:
+    one = feed()
+    observe(one, rows_of(series(200)))
+    band = one.bands[1]
+    assert band is not None
+    below, above = band.sides
+    below.scores, above.scores = 0 * below.scores, above.scores + 100.0  # the second step seems better, and worse
+    one.observe(rows_of(series(201)[200:], 200))
+    ends = [(each.value - (each.low or 0.0), (each.high or 0.0) - each.value) for each in one.latest]
+    assert ends[0][0] == pytest.approx(ends[1][0])
+    assert ends[0][0] > 0.0
+    assert ends[2][1] == pytest.approx(ends[1][1])
+    assert ends[1][1] > 90.0
+
+
 @pytest.mark.parametrize("kind", ["level", "scale"])
 def test_drift_is_announced_and_forecasts_are_soon_ahead_again(kind: str) -> None:
     y, n = series(950), 500

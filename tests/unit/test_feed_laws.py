@@ -104,10 +104,11 @@ def test_a_side_is_a_quantile_of_the_newest_scores(
         assert side.level == pytest.approx(level)
     for level in (-0.01, 0.0, 0.01, miss, 0.99, 1.0, 1.2):
         side.level = level
-        behind = math.ceil((len(kept) + 1) * (1 - level))  # of so many scores, the side lies at the last
-        top = max(kept)
-        expected = sorted(kept)[max(behind, 1) - 1] if behind <= len(kept) else top
-        assert side.offset() == pytest.approx(expected if level > 0 else top + (BEYOND - 1) * abs(top))
+        n, top = len(kept), max(kept)
+        behind = (n + 1) * (1 - level)  # of so many scores, the side lies at the last
+        expected = sorted(kept)[max(math.ceil(behind), 1) - 1] if behind <= n else top
+        beyond = max(0.0, behind / n - 1)
+        assert side.offset() == pytest.approx(expected + BEYOND * beyond * abs(top))
 
 
 scored = st.tuples(*[st.integers(-3, 3).map(float)] * 5, st.booleans())
@@ -544,11 +545,17 @@ def test_what_is_scored_is_what_was_said_and_what_came(settings: dict[str, Any])
                 band.learn(held[slot], one.value, one.value, Band(low, high))
             wrong = float(was_wrong) if feed.spec.task == "direction" else abs(held[slot] - one.value)
             drift.learn(drifts[i], step, slot, wrong)
+        reach = -math.inf, -math.inf  # no band is narrower on a side than that of the step before
         for i, step in enumerate(feed.steps):
             if slot in at:
                 later, band = found.get((step, slot + step)), bands[i]
+                if band is not None and feed.spec.quantiles is None:
+                    around = band.around(0.0, 0.0)
+                    assert around.low is not None
+                    assert around.high is not None
+                    reach = max(-around.low, reach[0]), max(around.high, reach[1])
                 if later is not None and band is not None and feed.spec.quantiles is None:
-                    waiting[step, slot + step] = band.around(later.value, later.value)
+                    waiting[step, slot + step] = later.value - reach[0], later.value + reach[1]
                 else:
                     waiting[step, slot + step] = (math.nan,) * 2 if later is None else (later.low, later.high)
                     assert later is None or (band is None) is math.isnan(later.low)
