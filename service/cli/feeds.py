@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from itertools import islice
@@ -27,6 +28,12 @@ if TYPE_CHECKING:
 app = typer.Typer(help="Raw readings in, forecasts out.", no_args_is_help=True)
 
 File = Annotated[Path, typer.Argument(help="Readings, as `livesvm inspect` understands them.", metavar="FILE")]
+Newest = Annotated[
+    int | None,
+    typer.Option(
+        help="How many of the file's readings an empty feed is sent, the newest; 0: all.", min=0, show_default=False
+    ),
+]
 SCORES = ("step", "n", "mae", "last_value_mae", "seasonal_mae", "mase", "coverage", "accuracy", "ahead")
 FORECASTS = ("step", "time", "value", "low", "high")
 RECIPES = ("step", "represent", "gamma", "C", "error", "before")
@@ -42,6 +49,8 @@ _HINTS = {
 CALL, MOST_CALL, QUICK = 24, 10_000, 0.5
 """Readings of the first call and of the largest one, and the seconds below which the next call has twice as many."""
 CALL_ROWS = 50_000
+MOST_FORECASTS = 60_000
+"""Forecasts that a feed makes of the readings in a file, if no more are asked for: about ten seconds."""
 UNUSABLE = 422
 """Status of a call with rows that no feed takes."""
 
@@ -57,6 +66,7 @@ def create(
     file: Annotated[
         Path | None, typer.Option("--from", help="Readings that say which columns there are, and are sent.")
     ] = None,
+    newest: Newest = None,
     dry_run: DryRun = False,
     as_json: AsJson = False,
     *,
@@ -87,9 +97,8 @@ def create(
         return first_rows(found)
     client.create_feed(feed, target=column, **of_file | asked)
     try:
-        return _run(
-            client, feed, file, None, given | {"align": found.align or "none"}, as_json=as_json, said=found.said
-        )
+        given["align"] = found.align or "none"
+        return _run(client, feed, file, None, given, newest, as_json=as_json, said=found.said)
     except ValueError:  # a row is refused: the same command with another option has to work
         client.delete_feed(feed)
         raise
@@ -171,6 +180,7 @@ def run(
     size: Annotated[
         int | None, typer.Option(help="Readings of one call; more and more if not given.", min=1, max=MOST_CALL)
     ] = None,
+    newest: Newest = None,
     dry_run: DryRun = False,
     as_json: AsJson = False,
     *,
@@ -180,7 +190,7 @@ def run(
 
     Each call also announces the values of known columns in the rows after the rows that it sends.
     """
-    return _run(client, feed, file, size, given, dry_run, as_json)
+    return _run(client, feed, file, size, given, newest, dry_run, as_json)
 
 
 app.command("pause")(plain(FeedCalls.pause_feed, FeedId, part="source"))
@@ -322,6 +332,7 @@ def _run(
     file: Path,
     size: int | None,
     given: dict[str, Any],
+    newest: int | None = None,
     dry_run: bool = False,
     as_json: bool = False,
     said: dict[str, Any] | None = None,
@@ -333,19 +344,33 @@ def _run(
         return first_rows(found)
     found.said |= {"target": (said or {}).get("target")}
     known, sent, corrected = _known(served, found), 0, 0
-    ahead = _horizon(settings, found.names)
-    with Board(found.count - known, not as_json) as board:
-        for piece, following in _pieces(islice(found.rows(), known, None), size, ahead):
+    older = 0 if known or found.time is None else max(0, found.count - _most(settings, newest))
+    begin, ahead = known + older, _horizon(settings, found.names)
+    with Board(found.count - begin, not as_json) as board:
+        for piece, following in _pieces(islice(found.rows(), begin, None), size, ahead):
             announced = _announced(settings, found.names, following)
-            with _told_of(file, found, known + sent, is_new=said is not None):
+            with _told_of(file, found, begin + sent, is_new=said is not None):
                 answer = client.observe(feed, csv_of([found.names, *piece, *announced]))
             sent, corrected = sent + len(piece), corrected + answer["corrected"]
             board.show(sent, answer, client.feed(feed) if board.is_shown else {})
     shown = client.feed(feed)
     done = f"{sent} readings sent, {known} were known"
+    done += f", {older} older ones left out; --newest 0 sends all" if older else ""
     done += f", {corrected} took the place of others of the same time" if corrected else ""
-    answer = {"sent": sent, "skipped": known, "corrected": corrected, "understood": found.understood, **shown}
+    answer = {"sent": sent, "skipped": known, "older": older, "corrected": corrected}
+    answer |= {"understood": found.understood, **shown}
     return Told(answer, [told(found.understood), done, _scored(shown["scores"])])
+
+
+def _most(settings: dict[str, Any], newest: int | None) -> int:
+    """Return how many of a file's readings an empty feed is sent: the ``newest``, or all if that is 0.
+
+    If nothing is given, as many as make some ten seconds' forecasts, and at least two windows.
+    """
+    if newest is None:
+        steps = settings["steps"]
+        return max(MOST_FORECASTS // (steps if isinstance(steps, int) else len(steps)), 2 * int(settings["window"]))
+    return newest or sys.maxsize
 
 
 def _line(event: dict[str, Any]) -> str:

@@ -152,6 +152,10 @@ def test_a_file_is_run_from_where_the_feed_stands(
     parquet.write_table(arrow.table(columns | {"remark": [None] * 126}), tmp_path / "more.parquet")
     more = reported("feed", "run", "lines", tmp_path / "more.parquet")
     assert (more["sent"], more["skipped"], more["position"]) == (6, 120, 126)
+    few = reported("feed", "create", "few", "y", "--from", written("all.csv", 120), "--newest", 50)
+    assert (few["sent"], few["older"], few["position"]) == (50, 70, 50)
+    few = reported("feed", "run", "few", tmp_path / "more.parquet", "--newest", 3)
+    assert (few["sent"], few["skipped"], few["older"]) == (6, 120, 0)
     (tmp_path / "none.parquet").write_text("x")
     assert main(["feed", "run", "lines", str(tmp_path / "none.parquet")]) == 1
     (tmp_path / "none.csv").write_text("")
