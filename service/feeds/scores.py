@@ -126,6 +126,11 @@ class StepScores:
             self._block()[self._end % BLOCK] = row
             self._count()
 
+    def missed(self, since: int) -> NDArray[np.bool_]:
+        """Return which readings from slot ``since`` on lay below, and which above, their bands, (2, n)."""
+        rows = self.recent[self.recent[:, _SLOT] >= since]
+        return np.array([rows[:, _ACTUAL] < rows[:, _LOW], rows[:, _ACTUAL] > rows[:, _HIGH]])
+
     def of_models(self) -> tuple[Ints, Floats]:
         """Return the slots of the newest scored readings, and the model's forecasts for these, oldest first."""
         rows = self.recent
