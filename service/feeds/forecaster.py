@@ -26,7 +26,7 @@ from livesvm.service.feeds.first_forecasts import naive_forecast
 from livesvm.service.feeds.forecasts import Forecast, Pending, PendingForecasts, Served
 from livesvm.service.feeds.interval import Every, found_in
 from livesvm.service.feeds.knowledge import Knowledge
-from livesvm.service.feeds.plausible import SETTLED, Plausibility, Shift, Verdict, bounds_of
+from livesvm.service.feeds.plausible import SETTLED, Plausibility, Shift, Verdict, bounds_of, hanging, is_of_hanging
 from livesvm.service.feeds.represent import StepFeatures, reference, represented
 from livesvm.service.feeds.rows import Rows
 from livesvm.service.feeds.scores import ScoredForecast, StepScores
@@ -240,6 +240,10 @@ class Forecaster:
             self.learn_again(i)
         return bool(known)
 
+    def _recent(self, slot: int) -> Floats:
+        """Return the readings of a window up to a slot, in which a sensor may hang; none if that is not asked."""
+        return self._values(slot)[-self.spec.window :] if self.spec.finds_outliers else np.empty(0)
+
     def raise_rows(self, slot: int, change: float) -> None:
         """Raise the rows before a slot by ``change``, and compute the rows since then again."""
         assert self.rows is not None
@@ -423,9 +427,11 @@ class Forecaster:
         found = dict(zip(real[:-1], self.predict(real[:-1]), strict=True)) if len(real) > 1 else {}
         if real:
             found[real[-1]] = self._learn(real[-1])
-        shift = None
+        shift, hung = None, math.inf
         for reading, ordinal in zip(batch, ordinals, strict=True):
             self._score(reading)
+            if not reading.held and hanging(self._recent(reading.slot)) == SETTLED:
+                hung = reading.slot - SETTLED + 1
             if ordinal is not None:
                 shift = shift or self._settled(reading)
                 self.publish(reading, ordinal, found[ordinal])
@@ -436,6 +442,9 @@ class Forecaster:
         for i in self._off_scale:
             self.begin_blend_again(i)
         self._off_scale = []
+        for band, scores in zip(self.bands, self.scores, strict=True):
+            if band is not None and hung < math.inf:
+                band.follow_shift(0.0, scores.missed(hung, hung + SETTLED), is_single=True)
         if self._follow_shifts(shift, batch) and real:
             newest = self._newest(batch)
             self.pending.keep(lambda one: one.forecast.slot - one.forecast.step != newest.slot)
@@ -866,7 +875,7 @@ class Forecaster:
         if reading.held:
             self.knowledge.scored(reading.slot)
             return
-        actual = reading.values[0]
+        actual, recent = reading.values[0], self._recent(reading.slot)
         for i, forecast, low, high, change, weekly, mix in waiting:
             value, (model, last, seasonal, *_) = forecast.value, forecast.experts
             assert last is not None
@@ -883,7 +892,9 @@ class Forecaster:
             self._due_scores[i].append(scored)
             self._scored.append((forecast.step, scored))
             held = self.bands[i]
-            if held is not None:
+            if held is not None and is_of_hanging(recent, forecast.step):
+                held.learn(value, value, value, Band(None, None))
+            elif held is not None:
                 known, band = (actual, Band(below, above)) if moved is None else (actual - moved, Band(None, None))
                 held.learn(min(known, actual, key=lambda one: abs(one - value)), low, high, band)
             wrong = float((value > 0) != (actual > last)) if self.spec.task == "direction" else abs(actual - value)

@@ -3,6 +3,7 @@
 A level shift ends with a reading on the level before the shift, as after a few bad readings or a flood. Readings are
 compared with earlier readings as if those before a shift had the new level. A smaller shift, within the range of the
 window, is noticed by the errors of forecasts that were made before it, after ``SETTLED`` readings or half a season.
+Bands learn nothing from a sensor that hangs, which is one with far more equal readings in a row than ever before.
 
 A reading is suspected to be an outlier if it lies further outside the range of the window than the range is wide. A
 reading is also suspected if its change from the reading before is more than three times the largest change in the
@@ -312,6 +313,24 @@ class Plausibility:
         found = [(*one, one[0])[:3] for one in arrays["shifts"].tolist()]  # all were known at once before
         self.shifts = [Shift(int(slot), change, int(known)) for slot, change, known in found]
         self.open = self.suspects[-1] if arrays["is_open"] else None
+
+
+def hanging(values: Floats) -> int:
+    """Return how many of the newest ``values`` (n,) are equal if a sensor seems to hang, or 0.
+
+    They are at least ``SETTLED``, and more than twice as many as ever were equal before.
+    """
+    if values.size < ENOUGH or values[-1] != values[-SETTLED]:  # as mostly
+        return 0
+    changed = np.flatnonzero(np.diff(values))
+    run = values.size - 1 - int(changed[-1]) if changed.size else 0
+    return run if run >= SETTLED and run > 2 * int(np.diff(changed, prepend=-1).max()) else 0
+
+
+def is_of_hanging(values: Floats, step: int) -> bool:
+    """Say whether a sensor seems to hang at the newest of ``values`` (n,), or at the one ``step`` before."""
+    backs = {0, step, max(0, step - SETTLED + 1)}  # the last: it began to hang then, as later readings say
+    return any(hanging(values[: values.size - back]) for back in backs)
 
 
 def _mean_before(values: Floats, back: int, season: int) -> float:

@@ -12,7 +12,7 @@ from pydantic import ValidationError
 from livesvm.service.feeds.first_forecasts import naive_forecast
 from livesvm.service.feeds.forecaster import FeedOutcome, Forecaster
 from livesvm.service.feeds.forget import forget
-from livesvm.service.feeds.plausible import Plausibility
+from livesvm.service.feeds.plausible import Plausibility, hanging, is_of_hanging
 from livesvm.service.feeds.snapshot import from_arrays, to_arrays
 from livesvm.service.feeds.spec import spec_of, stored_spec
 from livesvm.service.feeds.timeline import Reading
@@ -180,8 +180,21 @@ def test_a_sensor_that_hung_is_no_level_and_forecasts_are_as_before_after_forty_
     assert not [event for outcome in outcomes for event in outcome.events if event.kind in ("shifted", "suspected")]
     for mine, other, step in zip(one.scores, plain.scores, one.steps, strict=True):
         later = mine.recent[:, 0] - step >= 464
+        widths = [np.median(rows[later, 5] - rows[later, 4]) for rows in (mine.recent, other.recent)]
+        assert widths[0] < 2.0 * widths[1]
         errors = [np.abs(rows[later, 3] - rows[later, 6]).mean() for rows in (mine.recent, other.recent)]
         assert errors[0] < 1.5 * errors[1]
+
+
+def test_what_hangs() -> None:
+    still = np.concatenate([NOISE, np.full(5, 2.0), NOISE, np.full(30, 1.0)])
+    found = [hanging(still[:n]) for n in range(1, len(still) + 1)]
+    assert found == [0] * 416 + list(range(12, 31))
+    assert [is_of_hanging(still[:n], 24) for n in (416, 417, 435)] == [False, True, True]
+    for after in (1, 24, 30):  # forecasts that were made while it hung, and after that
+        assert is_of_hanging(np.append(still, NOISE[:after]), 24) == (after <= 24)
+    assert hanging(np.tile(np.repeat([0.0, 1.0], 14), 20)) == 0  # as ever
+    assert hanging(np.zeros(100)) == 0
 
 
 def test_a_shift_that_errors_have_shown_is_erased_with_any_reading_before_it() -> None:
