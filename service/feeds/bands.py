@@ -142,6 +142,31 @@ class ConformalBand:
         below.learn(low - actual, None if band.low is None else low - band.low)
         above.learn(actual - high, None if band.high is None else band.high - high)
 
+    def errors(self, n: int = 0) -> Floats:
+        """Return the newest ``n`` errors, or all, oldest first: how far readings lay above the middle of forecasts."""
+        below, above = self.sides
+        return np.asarray((above.scores[-n:] - below.scores[-n:]) / 2)
+
+    def has_one_sign(self, n: int) -> bool:
+        """Say whether the newest ``n`` readings all lay above, or all below, their forecasts."""
+        errors = self.errors(n)
+        return errors.size > 0 and not errors.min() <= 0.0 <= errors.max()
+
+    def follow_shift(self, change: float, missed: NDArray[np.bool_], *, is_single: bool) -> None:
+        """Learn that the level had shifted by ``change`` before the newest n readings.
+
+        After a single shift, their scores become those on one level, where that is nearer, and what the sides' levels
+        learnt is taken back. After one of several shifts, both sides are to hold the next one. ``missed`` (2, n) says
+        which readings lay below and above their bands.
+        """
+        n, worst = missed.shape[1], min(self.sides, key=lambda side: side.level)
+        at, errors = worst.scores.size - n, self.errors()[worst.scores.size - n :]
+        moved = np.where(np.abs(errors - change) < np.abs(errors), change, 0.0)
+        for side, beyond, higher in zip(self.sides, missed, (moved, -moved), strict=True):
+            newest = side.scores[at:] + higher if is_single else worst.scores[at:]
+            side.scores = np.concatenate([side.scores[:at], newest])
+            side.level = side.level + RATE * (int(beyond.sum()) - n * side.miss) if is_single else worst.level
+
     def seed(self, low: Floats, high: Floats) -> None:
         """Take residuals (n,) of both quantiles, as reading minus forecast, from the time before the first forecast."""
         self.sides[0].take(-low)

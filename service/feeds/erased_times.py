@@ -7,19 +7,13 @@ row is removed. Scores that involve an erased reading are removed, and subtracte
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
-from livesvm.service.feeds.features import (
-    History,
-    RowLayout,
-    seasonal_back,
-    seasonal_ends,
-    shared_row,
-)
+from livesvm.service.feeds.features import History, RowLayout, seasonal_back
 from livesvm.service.feeds.rows import Rows
 from livesvm.service.feeds.timeline import Reading
 from livesvm.solvers.runtime.cached import cached_property
@@ -79,10 +73,13 @@ def from_history(history: History, newest: int, forgotten: Forgotten) -> None:
             history.correct(newest - slot, history.back(newest - forgotten.oldest))
 
 
-def from_rows(rows: Rows, steps: tuple[int, ...], history: History, newest: int, forgotten: Forgotten) -> int:
+def from_rows(
+    rows: Rows, steps: tuple[int, ...], history: History, newest: int, forgotten: Forgotten,
+    levelled: Callable[[Floats, int], Floats],
+) -> int:  # fmt: skip
     """Recompute affected rows from the changed history, or remove them; remove erased targets.
 
-    Return how many rows were changed or removed.
+    ``levelled`` adjusts values up to a slot for level shifts. Return how many rows were changed or removed.
     """
     count = 0
     reach = rows.layout.reach
@@ -99,18 +96,11 @@ def from_rows(rows: Rows, steps: tuple[int, ...], history: History, newest: int,
         if begin < beyond or forgotten.takes(slot, slot + ahead):
             rows.drop(ordinal)
         else:
-            _make_again(rows, steps, ordinal, values[: slot - first + 1], forgotten)
+            past = levelled(values[: slot - first + 1], slot)
+            rows.make_again(steps, ordinal, past, forgotten.values.get(slot))
     for slot in forgotten.gone:
         rows.come_true(slot, steps, np.nan)
     return count
-
-
-def _make_again(rows: Rows, steps: tuple[int, ...], ordinal: int, past: Floats, forgotten: Forgotten) -> None:
-    layout, at = rows.layout, ordinal % rows.size
-    slot = int(rows.slot[at])
-    others = forgotten.values.get(slot, (0.0, *rows.shared[at, layout.shared - layout.others :]))
-    rows.shared[at] = shared_row(layout, past, Reading(slot, 0.0, tuple(others)))
-    rows.own[at, :, : layout.own_levels] = past[seasonal_ends(layout, steps)]
 
 
 def are_of(layout: RowLayout, seasons: Sequence[int], step: int, made: Ints, forgotten: Forgotten) -> NDArray[np.bool_]:

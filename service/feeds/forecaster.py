@@ -26,7 +26,7 @@ from livesvm.service.feeds.first_forecasts import naive_forecast
 from livesvm.service.feeds.forecasts import Forecast, Pending, PendingForecasts, Served
 from livesvm.service.feeds.interval import Every, found_in
 from livesvm.service.feeds.knowledge import Knowledge
-from livesvm.service.feeds.plausible import Plausibility, Shift, Verdict, bounds_of
+from livesvm.service.feeds.plausible import SETTLED, Plausibility, Shift, Verdict, bounds_of, hanging, is_of_hanging
 from livesvm.service.feeds.represent import StepFeatures, reference, represented
 from livesvm.service.feeds.rows import Rows
 from livesvm.service.feeds.scores import ScoredForecast, StepScores
@@ -206,6 +206,52 @@ class Forecaster:
             self._announce("shifted", {"from": one.held, "to": one.value}, times.get(one.slot, readings[0]))
         return verdict.readings
 
+    def _settled(self, reading: Reading) -> Shift | None:
+        """Return a level shift within the range of the window that the errors of forecasts a season ahead show."""
+        season = self.season or 0
+        i = next((i for i, step in enumerate(self.steps) if step >= max(SETTLED, season)), None)
+        band = None if i is None or self.spec.task == "direction" or not self.spec.finds_outliers else self.bands[i]
+        if i is None or band is None or not band.has_one_sign(SETTLED):  # as mostly
+            return None
+        values = self._values(reading.slot)
+        return self.plausibility.settled(band.errors(), values, self.steps[i], reading.slot, season)
+
+    def _follow_shifts(self, new: Shift | None, batch: list[Reading]) -> bool:
+        """Raise rows, blends and models to the level after shifts; return whether any is known since a batch.
+
+        ``new`` is a shift that the batch has shown; others are those of a feed whose early models are made again.
+        """
+        if new is not None:
+            new = new._replace(known=self.entered)
+            self.plausibility = self.plausibility.with_shift(new)
+            is_single = self.plausibility.count(self.entered) == 1
+            for band, scores in zip(self.bands, self.scores, strict=True):
+                if band is not None:
+                    band.follow_shift(new.change, scores.missed(new.slot), is_single=is_single)
+            now = batch[-1].values[0]
+            self._announce("shifted", {"from": now - new.change, "to": now}, batch[-1])
+        shifts = self.plausibility.shifts
+        known = [one for one in shifts if one.is_settled and batch[0].slot <= one.known <= batch[-1].slot]
+        for one in known:
+            self.raise_rows(one.slot, one.change)
+            for blend in self.blends:
+                blend.shift(one.change)
+        for i in range(len(self.steps)) if known else ():
+            self.learn_again(i)
+        return bool(known)
+
+    def _recent(self, slot: int) -> Floats:
+        """Return the readings of a window up to a slot, in which a sensor may hang; none if that is not asked."""
+        return self._values(slot)[-self.spec.window :] if self.spec.finds_outliers else np.empty(0)
+
+    def raise_rows(self, slot: int, change: float) -> None:
+        """Raise the rows before a slot by ``change``, and compute the rows since then again."""
+        assert self.rows is not None
+        self.rows.lift(self.steps, slot, change)
+        for at, ordinal in self.rows.by_slot.items():
+            if at >= slot:
+                self.rows.make_again(self.steps, ordinal, self._values(at), None)
+
     def judged_again(self, readings: list[Reading]) -> list[Reading]:
         """Empty the feed, and return ``readings`` with outliers marked as missing, as if they were all new."""
         self.rows, self.first = None, []
@@ -283,6 +329,9 @@ class Forecaster:
         for reading in first:
             self._enter(reading)
             self.knowledge.scored(reading.slot)
+        for shift in self.plausibility.shifts:
+            if shift.is_settled and shift.known <= first[-1].slot:
+                self.rows.lift(self.steps, shift.slot, shift.change)
         lead = self.ahead.lead(first[-1].slot, self.steps)
         self._know(lead, lead)
         return first
@@ -351,7 +400,7 @@ class Forecaster:
         if reading.held:
             return None
         for step, ordinal in self.rows.come_true(reading.slot, self.steps, reading.values[0]):
-            if self.plausibility.has_shifted(reading.slot - self.steps[step], reading.slot):
+            if self.plausibility.moved(reading.slot - self.steps[step], reading.slot) is not None:
                 self.rows.target[ordinal % self.rows.size, step] = np.nan
             else:
                 self.due[step].append(ordinal)
@@ -378,9 +427,13 @@ class Forecaster:
         found = dict(zip(real[:-1], self.predict(real[:-1]), strict=True)) if len(real) > 1 else {}
         if real:
             found[real[-1]] = self._learn(real[-1])
+        shift, hung = None, math.inf
         for reading, ordinal in zip(batch, ordinals, strict=True):
             self._score(reading)
+            if not reading.held and hanging(self._recent(reading.slot)) == SETTLED:
+                hung = reading.slot - SETTLED + 1
             if ordinal is not None:
+                shift = shift or self._settled(reading)
                 self.publish(reading, ordinal, found[ordinal])
         for scores, scored in zip(self.scores, self._due_scores, strict=True):
             if scored:
@@ -391,6 +444,13 @@ class Forecaster:
             self.begin_blend_again(i)
             self.blends[i].lead = lead  # over 0: what was forecast until now counts
         self._off_scale = []
+        for band, scores in zip(self.bands, self.scores, strict=True):
+            if band is not None and hung < math.inf:
+                band.follow_shift(0.0, scores.missed(hung, hung + SETTLED), is_single=True)
+        if self._follow_shifts(shift, batch) and real:
+            newest = self._newest(batch)
+            self.pending.keep(lambda one: one.forecast.slot - one.forecast.step != newest.slot)
+            self.publish(newest, real[-1], self.predict([real[-1]])[0])
 
     # -- models --------------------------------------------------------------------------------------------------------
 
@@ -555,7 +615,7 @@ class Forecaster:
         at = self.rows.places(self.rows.known(step))
         slots, actual, (scored, model) = self.rows.slot[at], self.rows.target[at, step], self.scores[step].of_models()
         said = dict(zip((scored - self.steps[step]).tolist(), model.tolist(), strict=True))
-        given = np.array([said.get(slot, np.nan) for slot in slots.tolist()])
+        given = np.array([said.get(slot, np.nan) for slot in slots.tolist()]) + self.plausibility.raised(slots)
         self._replayed(step, slots, actual, given)
 
     def _replayed(self, step: int, slots: Ints, actual: Floats, model: Floats) -> Floats:
@@ -679,7 +739,7 @@ class Forecaster:
             self.early = self.early_of(size)
             self.early.ahead.restore(self.ahead.to_arrays())
             plan = Plan(self.first, [], [], 0, 0, self.timeline, [], at_once=False)
-            self._learn_early(self.early, plan, self.plausibility.shifts)
+            self._learn_early(self.early, plan, [one for one in self.plausibility.shifts if not one.is_settled])
 
     def early_of(self, size: int) -> EarlyForecaster:
         """Return new models of a smaller window of ``size`` readings."""
@@ -689,6 +749,8 @@ class Forecaster:
         early.plausibility, early._shifts = self.plausibility, list(shifts)
         try:
             early.take(plan)
+            self.plausibility = early.plausibility
+            self._events += [event for event in early._events if event.kind == "shifted"]
         except SolverError:  # the window does not need them
             self.early = None
 
@@ -825,15 +887,15 @@ class Forecaster:
         if reading.held:
             self.knowledge.scored(reading.slot)
             return
-        actual = reading.values[0]
+        actual, recent = reading.values[0], self._recent(reading.slot)
         for i, forecast, low, high, change, weekly, mix in waiting:
             value, (model, last, seasonal, *_) = forecast.value, forecast.experts
             assert last is not None
             seasonal = last if seasonal is None else seasonal
             self.knowledge.score(i, reading.slot, was_known=forecast.known)
             made_at = reading.slot - forecast.step
-            is_judged = not self.plausibility.has_shifted(made_at, reading.slot)
-            if is_judged and (values := self._values(made_at)).size:
+            moved = self.plausibility.moved(made_at, reading.slot)
+            if moved is None and (values := self._values(made_at)).size:
                 self.blends[i].learn(values, made_at, forecast.experts, low, actual)
             below, above, made = forecast.low, forecast.high, (reading.slot, reading.time, forecast.made_at, value)
             ends = math.nan if below is None else below, math.nan if above is None else above
@@ -842,8 +904,11 @@ class Forecaster:
             self._due_scores[i].append(scored)
             self._scored.append((forecast.step, scored))
             held = self.bands[i]
-            if held is not None and is_judged:
-                held.learn(actual, low, high, Band(below, above))
+            if held is not None and is_of_hanging(recent, forecast.step):
+                held.learn(value, value, value, Band(None, None))
+            elif held is not None:
+                known, band = (actual, Band(below, above)) if moved is None else (actual - moved, Band(None, None))
+                held.learn(min(known, actual, key=lambda one: abs(one - value)), low, high, band)
             wrong = float((value > 0) != (actual > last)) if self.spec.task == "direction" else abs(actual - value)
             since = drift.learn(self.drifts[i], forecast.step, reading.slot, wrong)
             if since is not None:
@@ -869,6 +934,7 @@ class Forecaster:
         self.history.correct(self.timeline.slot - slot, value)
         if correction.held or self.plausibility.drop(slot):
             return  # nothing was learnt of it
+        value += float(self.plausibility.raised(np.array([slot]))[0])
         for i, ordinal in self.rows.come_true(slot, self.steps, value):
             if self.rows.learnt[ordinal % self.rows.size, i]:
                 self.models[i].relabel(ordinal, float(self.examples(i, [ordinal])[1][0]))

@@ -8,7 +8,7 @@ too: sums of errors, and the levels of bands.
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,6 +19,7 @@ from livesvm.service.feeds.erased_times import Forgotten, are_of, first_readings
 from livesvm.service.feeds.features import Ahead, History, RowLayout
 from livesvm.service.feeds.forecaster import Forecaster
 from livesvm.service.feeds.forecasts import Pending, PendingForecasts
+from livesvm.service.feeds.plausible import Shift
 from livesvm.service.feeds.rows import Rows
 from livesvm.service.feeds.timeline import Reading
 
@@ -40,7 +41,7 @@ def forget(feed: Forecaster, times: Collection[float], *, beyond: bool = False) 
     gone = frozenset(past.slot for past in known)
     forgotten = Forgotten(gone, timeline.forget(times, beyond=beyond), oldest)
     waiting -= timeline.n_waiting
-    feed.plausibility.forget(forgotten)
+    shifts = feed.plausibility.forget(forgotten)
     if feed.newest_taken is not None:
         held = feed.newest_taken.held or feed.newest_taken.slot in gone
         feed.newest_taken = feed.newest_taken._replace(values=timeline.last or (), held=held)
@@ -50,18 +51,20 @@ def forget(feed: Forecaster, times: Collection[float], *, beyond: bool = False) 
         feed.readings = sum(not reading.held for reading in feed.first)
         is_changed = bool(forgotten.values or waiting)
     else:
-        is_changed = _forget_rows(feed, feed.rows, forgotten)
+        is_changed = _forget_rows(feed, feed.rows, forgotten, shifts)
     if feed.rows is None:
         feed.begin_early()
         feed.forecast_first()
     return waiting + sum(not past.held for past in known) if is_changed else None
 
 
-def _forget_rows(feed: Forecaster, rows: Rows, forgotten: Forgotten) -> bool:
+def _forget_rows(feed: Forecaster, rows: Rows, forgotten: Forgotten, shifts: Sequence[Shift]) -> bool:
     """Erase readings from the models' data, and retrain the models; return whether there was anything to erase."""
     newest, layout = feed.timeline.slot, rows.layout
     from_history(feed.history, newest, forgotten)
-    n_rows = from_rows(rows, feed.steps, feed.history, newest, forgotten)
+    for shift in reversed(shifts):
+        feed.raise_rows(shift.slot, -shift.change)
+    n_rows = from_rows(rows, feed.steps, feed.history, newest, forgotten, feed.plausibility.levelled)
     records = [_forget_record(feed, layout, i, forgotten) for i in range(len(feed.steps))]
     if not (forgotten.values or n_rows or any(record.any() for record in records)):
         return False

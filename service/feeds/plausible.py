@@ -1,7 +1,9 @@
 """Outliers: a single reading far from all before it is treated as missing, two such readings in a row as a level shift.
 
 A level shift ends with a reading on the level before the shift, as after a few bad readings or a flood. Readings are
-compared with earlier readings as if those before a shift had the new level.
+compared with earlier readings as if those before a shift had the new level. A smaller shift, within the range of the
+window, is noticed by the errors of forecasts that were made before it, after ``SETTLED`` readings or half a season.
+Bands learn nothing from a sensor that hangs, which is one with far more equal readings in a row than ever before.
 
 A reading is suspected to be an outlier if it lies further outside the range of the window than the range is wide. A
 reading is also suspected if its change from the reading before is more than three times the largest change in the
@@ -35,6 +37,9 @@ EXTREME = 100.0  #: ranges of the window that are suspicious where little is kno
 LEAST_ABOVE = 200  #: readings, none of which is below 0, after which none is expected to be
 OFTEN_ZERO, CAUTION = 0.25, 1.0  #: a share of zeros from which 0 may be forecast; standard errors where it is a half
 FEW_SHIFTS = 4  #: in a window; with more of them, the levels belong to the series
+SETTLED = 12  #: readings on a new level within the range of the window, at least, after which it is a level shift
+CLEAR, CROSSINGS = 1.35, 16  #: times the largest mean of as many errors before it, which changed its sign so often
+STEADY = 2.0  #: times the spread of errors before: more is no level
 USUAL, USUAL_EXTREME = 0.01, 0.1  #: shares of the readings from which nothing is suspected any more
 
 
@@ -51,6 +56,12 @@ class Shift(NamedTuple):
 
     slot: int
     change: float
+    known: int  #: the slot from which on the shift was known; a later one than ``slot`` if errors have shown it
+
+    @property
+    def is_settled(self) -> bool:
+        """Whether forecast errors have shown the shift, so that the rows of models were raised to the new level."""
+        return self.known > self.slot
 
 
 class Bounds(NamedTuple):
@@ -129,7 +140,7 @@ class Plausibility:
                 after._clear(first, value, _mean_before(known, back, season))
             elif after._ends_shift(reading, known):
                 after.open = None
-                after.shifts.append(Shift(reading.slot, -after.shifts[-1].change))
+                after.shifts.append(Shift(reading.slot, -after.shifts[-1].change, reading.slot))
             elif not (n and after._suspects(known, reading)):
                 after.open = None
             else:
@@ -193,7 +204,9 @@ class Plausibility:
         """Say whether a reading after ``values`` (n,) of one level is back on the level before the last shift."""
         if not self.shifts or (len(self.shifts) > 1 and self.shifts[-1].change == -self.shifts[-2].change):
             return False
-        (slot, change), value = self.shifts[-1], reading.values[0]
+        if self.shifts[-1].is_settled:  # within the range of the window, where a reading tells nothing
+            return False
+        (slot, change, _), value = self.shifts[-1], reading.values[0]
         before = values[: max(0, len(values) - (reading.slot - slot))]
         if not len(before):
             return False
@@ -208,27 +221,72 @@ class Plausibility:
         self.suspects.remove(first)
         self.open = None
         if abs(value - first.value) < abs(first.value - first.held) / 2:
-            self.shifts.append(Shift(first.slot, (first.value + value) / 2 - before))
+            self.shifts.append(Shift(first.slot, (first.value + value) / 2 - before, first.slot))
 
     def levelled(self, values: Floats, newest: int) -> Floats:
         """Return values (n,) up to slot ``newest``, with level shifts added to the values before each shift."""
         if not (self.shifts and (known := [one for one in self.shifts if one.slot <= newest])):
             return values
         out = values.copy()
-        for slot, change in known:
+        for slot, change, _ in known:
             out[: max(0, len(out) - 1 - newest + slot)] += change
         return out
 
     def lift(self, slots: NDArray[np.int64]) -> Floats:
-        """Return how much higher the level is now than at each of some slots, (n,)."""
+        """Return how much higher the level is now than in the rows of some slots, (n,)."""
+        return self._since(slots, [one for one in self.shifts if not one.is_settled])
+
+    def raised(self, slots: NDArray[np.int64]) -> Floats:
+        """Return by how much the rows of some slots were raised to the level of later ones, (n,)."""
+        return self._since(slots, [one for one in self.shifts if one.is_settled])
+
+    def _since(self, slots: NDArray[np.int64], shifts: Sequence[Shift]) -> Floats:
         found = np.zeros(len(slots))
-        for slot, change in self.shifts:
+        for slot, change, _ in shifts:
             found[slots < slot] += change
         return found
 
-    def has_shifted(self, made: int, slot: int) -> bool:
-        """Say whether the level has shifted between the earlier slot ``made`` and ``slot``."""
-        return bool(self.shifts) and any(made < one.slot <= slot for one in self.shifts)
+    def moved(self, made: int, slot: int) -> float | None:
+        """Return by how much the level has shifted up to ``slot``, unknown at the earlier slot ``made``; None: not."""
+        if not self.shifts:
+            return None
+        changes = [one.change for one in self.shifts if made < one.known and one.slot <= slot]
+        return sum(changes) if changes else None
+
+    def settled(self, errors: Floats, values: Floats, step: int, slot: int, season: int) -> Shift | None:
+        """Return the level shift that the errors (n,) of forecasts ``step`` ahead show at ``slot``, the newest error's.
+
+        The newest errors, of at least half a ``season`` and all of forecasts from before the shift, are much alike.
+        Their mean is larger than that of as many errors ever was before. Series with a level that wanders have such
+        means all the time, or these have not changed their sign often enough to tell. There is no shift where the
+        ``values`` (m,) up to this slot stood still, as those of a sensor that hangs.
+        """
+        least = max(SETTLED, season // 2)
+        mean, spread = float(errors[-least:].mean()), float(errors[-least:].std())
+        off = np.flatnonzero(errors[-step:] * math.copysign(1.0, mean) < abs(mean) / 2)
+        n = step - (int(off[-1]) + 1 if off.size else 0)
+        before, first = errors[: max(0, errors.size - n)], slot - n + 1
+        is_long = n >= least and before.size >= ENOUGH + least and spread <= STEADY * float(before.std())
+        if not is_long or (self.shifts and self.shifts[-1].known > first - step) or self.count(slot) >= FEW_SHIFTS:
+            return None
+        sums = np.cumsum(before)
+        means = (sums[least:] - sums[:-least]) / least
+        crossings = np.count_nonzero(np.diff(np.signbit(means)))
+        if crossings < CROSSINGS or not abs(mean) - spread > CLEAR * float(np.abs(means).max()) > 0.0:
+            return None
+        if np.convolve(np.diff(values[-n - 2 * step :]) == 0.0, np.ones(SETTLED - 1)).max(initial=0.0) == SETTLED - 1:
+            return None
+        return Shift(first, float(np.median(errors[-n:])), slot)
+
+    def count(self, slot: int) -> int:
+        """Return how many level shifts there are in the window that ends at a slot."""
+        return sum(one.slot > slot - self.window for one in self.shifts)
+
+    def with_shift(self, new: Shift) -> Plausibility:
+        """Return a copy with a further shift."""
+        after = Plausibility(self.window, self.least, self.most)
+        after.suspects, after.open, after.shifts = self.suspects, self.open, [*self.shifts, new]
+        return after
 
     def drop(self, slot: int) -> bool:
         """Remove the suspect at a slot with a corrected value; return whether there was one."""
@@ -237,12 +295,16 @@ class Plausibility:
         self.suspects, self.open = left, None if self.open is not None and self.open.slot == slot else self.open
         return was
 
-    def forget(self, forgotten: Forgotten) -> None:
-        """Remove suspects and level shifts that involve erased readings."""
+    def forget(self, forgotten: Forgotten) -> list[Shift]:
+        """Remove suspects and level shifts that involve erased readings; return those shifts that errors had shown."""
         self.suspects = [one for one in self.suspects if not forgotten.concerns(one.slot - 1, one.slot + 1)]
-        known = {abs(one.change) for one in self.shifts if forgotten.concerns(one.slot - 1, one.slot + 1)}
+        first = [0 if one.is_settled else one.slot - 1 for one in self.shifts]  # all readings before led to its errors
+        last = [max(one.slot + 1, one.known) for one in self.shifts]
+        gone = [one for one, *ends in zip(self.shifts, first, last, strict=True) if forgotten.concerns(*ends)]
+        known = {abs(one.change) for one in gone}
         self.shifts = [one for one in self.shifts if abs(one.change) not in known]  # with those that reverse them
         self.open = self.open if self.open in self.suspects else None
+        return [one for one in gone if one.is_settled]
 
     def to_arrays(self) -> dict[str, Any]:
         """Return the state as a dictionary; empty if there are no suspects and level shifts."""
@@ -250,7 +312,7 @@ class Plausibility:
             return {}
         suspects, shifts = np.array(self.suspects, np.float64), np.array(self.shifts, np.float64)
         return {
-            "suspects": suspects.reshape(-1, 3), "shifts": shifts.reshape(-1, 2), "is_open": self.open is not None,
+            "suspects": suspects.reshape(-1, 3), "shifts": shifts.reshape(-1, 3), "is_open": self.open is not None,
         }  # fmt: skip
 
     def restore(self, arrays: Mapping[str, Any]) -> None:
@@ -258,8 +320,27 @@ class Plausibility:
         if not arrays:
             return
         self.suspects = [SuspectReading(int(slot), value, held) for slot, value, held in arrays["suspects"].tolist()]
-        self.shifts = [Shift(int(slot), change) for slot, change in arrays["shifts"].tolist()]
+        found = [(*one, one[0])[:3] for one in arrays["shifts"].tolist()]  # all were known at once before
+        self.shifts = [Shift(int(slot), change, int(known)) for slot, change, known in found]
         self.open = self.suspects[-1] if arrays["is_open"] else None
+
+
+def hanging(values: Floats) -> int:
+    """Return how many of the newest ``values`` (n,) are equal if a sensor seems to hang, or 0.
+
+    They are at least ``SETTLED``, and more than twice as many as ever were equal before.
+    """
+    if values.size < ENOUGH or values[-1] != values[-SETTLED]:  # as mostly
+        return 0
+    changed = np.flatnonzero(np.diff(values))
+    run = values.size - 1 - int(changed[-1]) if changed.size else 0
+    return run if run >= SETTLED and run > 2 * int(np.diff(changed, prepend=-1).max()) else 0
+
+
+def is_of_hanging(values: Floats, step: int) -> bool:
+    """Say whether a sensor seems to hang at the newest of ``values`` (n,), or at the one ``step`` before."""
+    backs = {0, step, max(0, step - SETTLED + 1)}  # the last: it began to hang then, as later readings say
+    return any(hanging(values[: values.size - back]) for back in backs)
 
 
 def _mean_before(values: Floats, back: int, season: int) -> float:

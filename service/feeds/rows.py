@@ -8,8 +8,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from livesvm.service.feeds.features import RowLayout, known_columns
+from livesvm.service.feeds.features import RowLayout, known_columns, seasonal_ends, shared_row
 from livesvm.service.feeds.packed import Packed, column_of, pack, packed_after, unpack
+from livesvm.service.feeds.timeline import Reading
 from livesvm.solvers.kernels.lines import Lines
 
 Floats = NDArray[np.float64]
@@ -152,6 +153,27 @@ class Rows:
         at = ordinal % self.size
         self.shared[at], self.own[at], self.target[at], self.learnt[at] = 0.0, 0.0, np.nan, False
         self.now[at], self.lead[at], self.slot[at] = 0.0, 0, EMPTY
+
+    def lift(self, steps: tuple[int, ...], slot: int, change: float) -> None:
+        """Raise the values of the target before a slot by ``change``, in the rows up to it."""
+        at, end = np.flatnonzero((self.slot != EMPTY) & (self.slot < slot)), self.layout.own_levels
+        self.shared[at, : self.layout.levels] += change
+        self.own[at, :, :end] += change
+        for i, step in enumerate(steps):
+            self.target[at[self.slot[at] + step < slot], i] += change
+
+    def make_again(self, steps: tuple[int, ...], ordinal: int, past: Floats, values: tuple[float, ...] | None) -> None:
+        """Compute a row from the values ``past`` up to its reading; drop it if these are too few.
+
+        ``values`` are the reading's; None: its other columns stay.
+        """
+        layout, at = self.layout, ordinal % self.size
+        if past.size < layout.reach:
+            self.drop(ordinal)
+            return
+        given = (0.0, *self.shared[at, layout.shared - layout.others :]) if values is None else values
+        self.shared[at] = shared_row(layout, past, Reading(int(self.slot[at]), 0.0, tuple(given)))
+        self.own[at, :, : layout.own_levels] = past[seasonal_ends(layout, steps)]
 
     def know(self, steps: tuple[int, ...], changed: int, lead: int, ahead: Mapping[int, tuple[float, ...]]) -> None:
         """Set the known columns of steps beyond ``changed``, from slots as far ahead as the step, but at most ``lead``.

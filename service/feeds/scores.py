@@ -8,7 +8,7 @@ the better one counts.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from math import isfinite
+from math import inf, isfinite
 from struct import Struct
 from typing import Any, NamedTuple
 
@@ -125,6 +125,12 @@ class StepScores:
         for row in rows:
             self._block()[self._end % BLOCK] = row
             self._count()
+
+    def missed(self, since: float, until: float = inf) -> NDArray[np.bool_]:
+        """Return which readings from slot ``since`` on, before ``until``, lay below, and which above, their bands."""
+        slots = self.recent[:, _SLOT]
+        rows = self.recent[(since <= slots) & (slots < until)]
+        return np.array([rows[:, _ACTUAL] < rows[:, _LOW], rows[:, _ACTUAL] > rows[:, _HIGH]])
 
     def of_models(self) -> tuple[Ints, Floats]:
         """Return the slots of the newest scored readings, and the model's forecasts for these, oldest first."""

@@ -12,7 +12,7 @@ from pydantic import ValidationError
 from livesvm.service.feeds.first_forecasts import naive_forecast
 from livesvm.service.feeds.forecaster import FeedOutcome, Forecaster
 from livesvm.service.feeds.forget import forget
-from livesvm.service.feeds.plausible import Bounds, Plausibility
+from livesvm.service.feeds.plausible import Bounds, Plausibility, hanging, is_of_hanging
 from livesvm.service.feeds.snapshot import from_arrays, to_arrays
 from livesvm.service.feeds.spec import spec_of, stored_spec
 from livesvm.service.feeds.timeline import Reading
@@ -140,6 +140,105 @@ def test_a_flood_that_recedes_is_no_new_level() -> None:
     assert 203 <= second.slot < 210
 
 
+LEVELS: dict[str, Any] = {"window": 200, "season": 24, "represent": "seasonal-change", "steps": [1, 24]}
+
+
+def sine(n: int, change: float = 0.0, at: int = 0) -> Floats:
+    """Return days of a noisy sine, which are higher by ``change`` from ``at`` on."""
+    found = 20.0 + 5.0 * np.sin(2.0 * np.pi * np.arange(n) / 24) + 0.3 * np.random.default_rng(0).normal(size=n)
+    return found + change * (np.arange(n) >= at)
+
+
+@pytest.mark.parametrize("represent", ["seasonal-change", "level"])
+@pytest.mark.parametrize(("change", "size"), [(2.4, 1), (-2.4, 1), (2.4, 24)])
+def test_a_level_shift_within_the_range_is_over_after_forty_readings(change: float, size: int, represent: str) -> None:
+    settings = LEVELS | {"represent": represent}
+    (plain, _), (one, outcomes) = fed(sine(528), size, **settings), fed(sine(528, change, 400), size, **settings)
+    found = [(event.slot, event.kind) for outcome in outcomes for event in outcome.events]
+    assert [slot for slot, kind in found if kind == "shifted"] == [411 if size == 1 else 431]
+    (shift,) = one.plausibility.shifts
+    assert shift.slot == 400
+    assert shift.change == pytest.approx(change, abs=0.3)
+    for mine, other, step in zip(one.scores, plain.scores, one.steps, strict=True):
+        later = mine.recent[:, 0] - step >= 440
+        widths = [np.median(rows[later, 5] - rows[later, 4]) for rows in (mine.recent, other.recent)]
+        assert widths[0] < 1.5 * widths[1]
+        errors = [np.abs(rows[later, 3] - rows[later, 6]).mean() for rows in (mine.recent, other.recent)]
+        assert errors[0] < 1.5 * errors[1]
+    assert one.gap() < 1e-9
+    assert one.rows is not None
+    values = one.plausibility.levelled(one.history.newest(one.history.count), one.entered)
+    newest = one.rows.count - 100
+    assert one.rows.shared[newest % one.rows.size, 0] == values[-100]  # of before the shift, raised
+    assert from_arrays(one.spec, to_arrays(one)).plausibility.shifts == one.plausibility.shifts
+
+
+def test_a_sensor_that_hung_is_no_level_and_forecasts_are_as_before_after_forty_readings() -> None:
+    hung = sine(560)
+    hung[400:424] = hung[400]
+    (plain, _), (one, outcomes) = fed(sine(560), **LEVELS), fed(hung, **LEVELS)
+    assert not [event for outcome in outcomes for event in outcome.events if event.kind in ("shifted", "suspected")]
+    for mine, other, step in zip(one.scores, plain.scores, one.steps, strict=True):
+        later = mine.recent[:, 0] - step >= 464
+        widths = [np.median(rows[later, 5] - rows[later, 4]) for rows in (mine.recent, other.recent)]
+        assert widths[0] < 2.0 * widths[1]
+        errors = [np.abs(rows[later, 3] - rows[later, 6]).mean() for rows in (mine.recent, other.recent)]
+        assert errors[0] < 1.5 * errors[1]
+
+
+def test_what_hangs() -> None:
+    still = np.concatenate([NOISE, np.full(5, 2.0), NOISE, np.full(30, 1.0)])
+    found = [hanging(still[:n]) for n in range(1, len(still) + 1)]
+    assert found == [0] * 416 + list(range(12, 31))
+    assert [is_of_hanging(still[:n], 24) for n in (416, 417, 435)] == [False, True, True]
+    for after in (1, 24, 30):  # forecasts that were made while it hung, and after that
+        assert is_of_hanging(np.append(still, NOISE[:after]), 24) == (after <= 24)
+    assert hanging(np.tile(np.repeat([0.0, 1.0], 14), 20)) == 0  # as ever
+    assert hanging(np.zeros(100)) == 0
+
+
+def test_a_shift_that_errors_have_shown_is_erased_with_any_reading_before_it() -> None:
+    one, _ = fed(sine(430, 2.4, 400), **LEVELS)
+    assert len(one.plausibility.shifts) == 1
+    assert forget(one, {one.timeline.newest.time - 100 * 3600.0}) == 1
+    assert (one.plausibility.shifts, one.rows is None) == ([], False)
+    assert one.rows is not None
+    held, layout = one.history.newest(one.history.count), one.rows.layout
+    for slot, ordinal in one.rows.by_slot.items():
+        assert one.rows.shared[ordinal % one.rows.size, : len(layout.lags)] == pytest.approx(
+            held[slot - np.array(layout.lags) + 1]
+        )
+    targets = one.rows.target[one.rows.places(one.rows.known(1)), 1]
+    assert targets == pytest.approx(held[[slot + 24 for slot in one.rows.slot[one.rows.places(one.rows.known(1))]]])
+    assert one.gap() < 1e-9
+
+
+def test_errors_show_a_level_shift_where_levels_do_not_wander() -> None:
+    draw = np.random.default_rng(1)
+    noise, wander = draw.normal(size=1000) / 2.0, np.zeros(1000)
+    for i in range(1, 1000):
+        wander[i] = 0.97 * wander[i - 1] + draw.normal()
+    plain = Plausibility(1000)
+    for errors in (noise, wander, np.repeat(draw.normal(size=10), 100), np.zeros(1000)):
+        assert [plain.settled(errors[:n], errors, 24, n, 0) for n in range(100, 1000)] == [None] * 900
+    for change in (4.0, -4.0):
+        moved = noise[:500] + change * (np.arange(500) >= 485)
+        assert plain.settled(moved[:496], moved, 24, 495, 0) is None
+        found = plain.settled(moved, moved, 24, 499, 0)
+        assert found is not None
+        assert (found.slot, found.known) == (485, 499)
+        assert found.change == pytest.approx(change, abs=0.8)
+        assert plain.settled(moved, moved, 24, 499, 48) is None  # half a season are 24
+        assert plain.settled(moved, np.append(noise[:450], np.zeros(50)), 24, 499, 0) is None  # a sensor that hangs
+        assert plain.settled(np.append(noise[:490], np.full(10, change)), noise, 24, 499, 0) is None
+
+
+def test_levels_of_older_feeds_are_read() -> None:
+    one = Plausibility(100)
+    one.restore({"suspects": np.empty((0, 3)), "shifts": np.array([[7.0, 2.5]]), "is_open": False})
+    assert one.shifts == [(7, 2.5, 7)]
+
+
 def test_levels_that_come_often_are_no_shifts() -> None:
     came = np.concatenate([NOISE, np.tile(np.repeat([60.0, 0.0], 10), 6) + NOISE[:120]])
     readings = [Reading(200 + i, float(i), (value,)) for i, value in enumerate(came[200:].tolist())]
@@ -199,7 +298,7 @@ def test_a_suspected_reading_is_corrected_and_erased_as_others_are() -> None:
 
 @pytest.mark.parametrize("size", [1, 10])
 def test_forecasts_of_a_step_stay_within_it(size: int) -> None:
-    _, outcomes = fed(np.repeat([5.0, 8.0, 6.0], [150, 60, 60]), size, steps=[1, 6])
+    _, outcomes = fed(np.repeat([5.0, 8.0, 6.0], [150, 60, 60]), size, steps=[1, 24])
     for outcome in outcomes:
         for one in outcome.forecasts:
             assert 5.0 <= one.value <= 8.0
