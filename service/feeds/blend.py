@@ -59,7 +59,7 @@ def lookback_of(seasons: tuple[int, ...], step: int, longest: int, cycles: tuple
         (others if season == day != seasons[0] else experts).append(mean)
         others.append([k * season for k in range(SEASONS)])
     experts += [[back] for back in phases[1:2]]
-    others += [[max(0, back + off)] for back in phases[:2] for off in (-1, 1)]
+    others += [[max(0, back + off)] for back in phases[:2] for off in (-1, 1, 2)]
     means = [[back for back in mean if back <= longest] or [0] for mean in experts + others]
     first = np.cumsum([0, *map(len, means)])
     return Lookback(np.concatenate(means).astype(np.int64), first, len(experts), np.array(cycles), step, day)
