@@ -366,16 +366,19 @@ def bounds_of(values: Floats, spec: FeedSpec) -> Bounds:
 
     The range is bounded by the limits in ``spec``, by 0 if no value is negative, and by the least and the largest value
     if most values repeat the one before. A forecast of 0 is possible only if at least a quarter of the values are 0. If
-    half of them are, it is the forecast until another one is better by :data:`CAUTION` standard errors.
+    half of them are, it is the forecast until another one is better by :data:`CAUTION` standard errors. Zeros before
+    the first two other values in a row do not count, as those of a first night.
     """
     (least, most), n = spec.limits, len(values)
     low, high = -math.inf if least is None else least, math.inf if most is None else most
     if spec.task == "direction" or spec.minimum is None or not n:
         return Bounds(low, high)
     lowest = float(np.minimum.reduce(values))
-    others = n if lowest > 0.0 else int(np.count_nonzero(values))
-    may_be_zero = low <= 0.0 <= high and n >= LEAST and others <= (1.0 - OFTEN_ZERO) * n
-    is_rare = may_be_zero and 2 * others <= n
+    others, counted = n if lowest > 0.0 else int(np.count_nonzero(values)), n
+    if values[0] == 0.0 and others > 1 and values[first := int(np.argmax(values != 0.0)) + 1] != 0.0:
+        counted = n - first + 1
+    may_be_zero = low <= 0.0 <= high and counted >= LEAST and others <= (1.0 - OFTEN_ZERO) * counted
+    is_rare = may_be_zero and 2 * others <= counted
     if spec.minimum == "auto" and lowest >= 0.0 and (may_be_zero or n >= min(LEAST_ABOVE, spec.window)):
         low = 0.0
     if spec.finds_outliers and n >= ENOUGH and _is_mostly_still(values):

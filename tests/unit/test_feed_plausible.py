@@ -12,7 +12,7 @@ from pydantic import ValidationError
 from livesvm.service.feeds.first_forecasts import naive_forecast
 from livesvm.service.feeds.forecaster import FeedOutcome, Forecaster
 from livesvm.service.feeds.forget import forget
-from livesvm.service.feeds.plausible import Bounds, Plausibility, hanging, is_of_hanging
+from livesvm.service.feeds.plausible import Bounds, Plausibility, bounds_of, hanging, is_of_hanging
 from livesvm.service.feeds.snapshot import from_arrays, to_arrays
 from livesvm.service.feeds.spec import spec_of, stored_spec
 from livesvm.service.feeds.timeline import Reading
@@ -414,3 +414,11 @@ def test_what_older_feeds_know_of_zero_is_read() -> None:
     assert arrays.pop("blend.0.lead")[0] > 0.0
     old = from_arrays(one.spec, arrays | {"blend.0.rare": np.array([1.0, 99.0])})
     assert old.blends[0].lead == (98.0, 0.0)
+
+
+def test_a_first_night_is_no_rare_demand() -> None:
+    spec = spec_of({"target": "y"})
+    assert bounds_of(np.append(np.zeros(10), 3.0), spec).zero is not None
+    assert bounds_of(np.append(np.zeros(10), [3.0, 4.0]), spec).zero is None
+    assert bounds_of(np.append(np.zeros(10), [3.0, 0.0, 4.0]), spec).zero is not None
+    assert bounds_of(np.append(np.zeros(10), [3.0, 4.0, *np.zeros(8)]), spec).zero is not None
