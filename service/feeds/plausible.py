@@ -375,12 +375,13 @@ def bounds_of(values: Floats, spec: FeedSpec) -> Bounds:
         return Bounds(low, high)
     lowest = float(np.minimum.reduce(values))
     others, counted = n if lowest > 0.0 else int(np.count_nonzero(values)), n
+    has_zeros = n >= LEAST and others <= (1.0 - OFTEN_ZERO) * n
+    if spec.minimum == "auto" and lowest >= 0.0 and (has_zeros or n >= min(LEAST_ABOVE, spec.window)):
+        low = 0.0
     if values[0] == 0.0 and others > 1 and values[first := int(np.argmax(values != 0.0)) + 1] != 0.0:
         counted = n - first + 1
     may_be_zero = low <= 0.0 <= high and counted >= LEAST and others <= (1.0 - OFTEN_ZERO) * counted
     is_rare = may_be_zero and 2 * others <= counted
-    if spec.minimum == "auto" and lowest >= 0.0 and (may_be_zero or n >= min(LEAST_ABOVE, spec.window)):
-        low = 0.0
     if spec.finds_outliers and n >= ENOUGH and _is_mostly_still(values):
         low, high = max(low, lowest), min(high, float(np.maximum.reduce(values)))
     return Bounds(low, max(low, high), CAUTION * is_rare if may_be_zero else None)
