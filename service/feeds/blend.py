@@ -198,11 +198,11 @@ class Blend:
 
     def to_arrays(self) -> dict[str, Any]:
         """Return the state as a dictionary."""
-        return {"state": self.state.copy(), "lead": np.array(self.lead)}
+        return {"state": self.state.copy(), "lead": np.array(self.lead), "begun": self._begun}
 
     def restore(self, arrays: Mapping[str, Any]) -> None:
         """Restore the state from the dictionary that ``to_arrays`` returned."""
-        self.state = np.array(arrays["state"], np.float64)
+        self.state, self._begun = np.array(arrays["state"], np.float64), int(arrays.get("begun", self._begun))
         wrong, zero = arrays.get("rare", (0.0, 0.0))  # of 0.2 feeds: the errors of the blend and of 0
         gain, squares = arrays.get("lead", (zero - wrong, 0.0))
         self.lead = float(gain), float(squares)

@@ -160,6 +160,18 @@ def test_days_begin_at_midnight_where_the_clock_is() -> None:
     assert [b._begun for b in (one.blends[0], from_arrays(one.spec, to_arrays(one)).blends[0])] == [5, 5]
 
 
+def test_days_begin_where_they_began_whatever_the_jitter_of_half_past() -> None:
+    one = Forecaster(spec_of(FEED | {"window": 100, "every": "1h", "season": 24}))
+    times = 1_800_000_000.0 - 1_800_000_000.0 % 3600.0 + 1800.0 + np.arange(140) * 3600.0
+    times += np.random.default_rng(0).uniform(-3.0, 3.0, 140)
+    rows = [{"time": time, "y": value} for time, value in zip(times.tolist(), series(140).tolist(), strict=True)]
+    one.observe(rows[:120])
+    assert one.blends[0].look.day == 24
+    for row in rows[120:]:
+        one.observe([row])
+        assert from_arrays(one.spec, to_arrays(one)).blends[0]._begun == one.blends[0]._begun
+
+
 def fed(**settings: Any) -> Forecaster:
     """Feed a series that the models do not know, for which the seasonal value is nearly right from then on."""
     random = np.random.default_rng(0)
