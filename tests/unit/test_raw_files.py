@@ -1794,3 +1794,11 @@ def test_rows_without_a_time_and_times_in_digits(tmp_path: Path) -> None:
         tmp_path / "x.csv", "\n".join(["place;taken;v", *(line.replace(" 2024 ", " 2024 at ") for line in lines)])
     )
     assert f"{found.unread_times}".startswith("'taken' has no times in a known format")
+
+
+def test_the_stand_of_a_meter_is_no_likely_target(tmp_path: Path) -> None:
+    lines = [
+        f"{when:{ISO}},{name},{at * 40 + 7},{at % 9 + 1}" for name in "ab" for at, (when, _) in enumerate(hours(80))
+    ]
+    found = read(tmp_path / "x.csv", "\n".join(["time,meter,stand,used", *lines]))
+    assert (found.series, found.targets) == ("meter", ["used", "stand"])
