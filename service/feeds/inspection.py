@@ -734,8 +734,11 @@ class _Reader:
         if not cells:
             return []
         name = self.raw.names[self.parts[0]]
-        if len(odd) > FEW and (both := file_times.mixed([*self._cells(self.parts)[:50], *cells], name)):
+        first = self._cells(self.parts)[:50]
+        if len(odd) > FEW and (both := file_times.mixed([*first, *cells], name)):
             return both
+        if form.read is None and (both := file_times.find([*first, *cells], name, alone=True)):
+            return both  # 24:00, which no feed reads, may come late
         some = cells[:: 1 + len(cells) // 100]
         if (
             len(odd) > IMPOSSIBLE * self.count

@@ -22,6 +22,7 @@ import pytest
 
 from livesvm.service.feeds import file_report, file_times, inspection
 from livesvm.service.feeds.inspection import FileOptions, InspectedTable, examples, table
+from livesvm.service.feeds.times import parse
 from livesvm.service.files import dialect
 from livesvm.service.models.fields import MODEL_ID
 from tests.support.raw_exports import exports, green_button, workbook
@@ -1794,6 +1795,42 @@ def test_rows_without_a_time_and_times_in_digits(tmp_path: Path) -> None:
         tmp_path / "x.csv", "\n".join(["place;taken;v", *(line.replace(" 2024 ", " 2024 at ") for line in lines)])
     )
     assert f"{found.unread_times}".startswith("'taken' has no times in a known format")
+
+
+@pytest.mark.parametrize(
+    ("pattern", "minutes", "ends"),
+    [
+        *((one, minutes, True) for one in ("%Y%m%d%H%M", "%Y%m%d%H%M%S", "%Y-%m-%d %H:%M") for minutes in (10, 60)),
+        *((one, 60, True) for one in ("%Y%m%d%H", "%Y-%m-%d-%H-%M-%S", "%d. %m. %Y %H:%M", "%Y%m%d_%H%M")),
+        *((one, 15, False) for one in ("%Y-%m-%dT%H-%M-%S", "%Y-%m-%d-%H-%M", "%Y-%m-%d_%H-%M", "%d.%m.%Y. %H:%M")),
+        *((one, 60, False) for one in ("%Y-%m-%d-%H-%M", "%Y.%m.%d. %H:%M", "%d.%m.%Y - %H:%M", "%d.%m. %Y %H:%M")),
+        *((one, 15, False) for one in ("%Y-%m-%d %Hh%M", "%d%b%Y %H:%M", "%Y%m%d%H%M")),
+    ],
+)
+def test_times_of_many_shapes_are_read(pattern: str, minutes: int, ends: bool, tmp_path: Path) -> None:
+    whole = [FIRST + timedelta(minutes=minutes * (at + ends)) for at in range(500)]
+    cells = [
+        (when - timedelta(days=1)).strftime(pattern.replace("%H", "24"))
+        if ends and f"{when:%H%M}" == "0000"
+        else when.strftime(pattern)
+        for when in whole
+    ]
+    content = "\n".join(["taken;v", *(f"{cell};{at % 7}.5" for at, cell in enumerate(cells))])
+    for given in ({}, {"time": "taken", "time_format": pattern}):
+        found = read(tmp_path / "x.csv", content, **given)
+        assert (found.time, found.count, found.targets) == ("taken", 500, ["v"])
+        assert [parse(cell, "time", 0) for cell in column(found, "taken")] == [
+            parse(when.isoformat(), "time", 0) for when in whole
+        ]
+
+
+def test_times_that_may_be_an_hour_and_an_offset_are_asked(tmp_path: Path) -> None:
+    lines = [f"{when:%Y-%m-%d %H}-{when + timedelta(hours=1):%H},{v}" for when, v in hours(60)]
+    found = read(tmp_path / "x.csv", "\n".join(["hours,v", *lines]))
+    assert f"{found.unread_times}".startswith("'hours' has no times in a known format, such as '2024-01-01 00-01'")
+    lines = [f"{when.replace(year=2036):%y%m%d%H%M},{v}" for when, v in hours(60)]  # not 2084
+    found = read(tmp_path / "x.csv", "\n".join(["time,v", *lines]))
+    assert (found.every, column(found, "time")[1]) == ("1h", "2036-01-01T01:00:00")
 
 
 def test_the_stand_of_a_meter_is_no_likely_target(tmp_path: Path) -> None:
