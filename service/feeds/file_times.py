@@ -39,7 +39,7 @@ _DATES = (
 _CLOCKS = (
     "%H:%M", "%H%M", "%H:%M:%S", "%H:%M:%S.%f", "%I:%M %p", "%I:%M:%S %p", "%I:%M%p", "%I %p", "%H", "%H %M", "%H.%M",
     "%I-%p", "%I:%M:%S%p", "%I:%M:%S.%f %p", "%H%M%S.%f", "%H %M %S", "%H %M %S.%f", "%H%M%S", "%H.%M.%S",
-    "%H-%M-%S", "%Hh", "%Hh%M",
+    "%H-%M-%S", "%Hh", "%Hh%M", "%I.%M %p", "%I.%M.%S %p", "%I.%M.%S.%f %p",
 )  # fmt: skip
 _JOINS = (" ", "T", ", ", ":", "-", "_", " - ")
 _OFFSETS = {
@@ -93,7 +93,7 @@ _ENGLISH = {name: short for short, names in zip(_SHORT, _MONTHS, strict=True) fo
 _ENGLISH |= dict.fromkeys(_DAYS.split(), "")
 _WORD = re.compile(r"([^\W\d_]{2,})[.,]?")
 _HALF = re.compile(r"(?i)\b([ap])\.?\s?m\.?$")
-_FRACTION = re.compile(r"(\d:\d\d?:\d\d?)[.,:](\d{1,6})\d*")
+_FRACTION = re.compile(r"(?<!\d{3})(\d:\d\d?:\d\d?)[.,:](\d{1,6})\d*")
 """Fractions of a second after a point, a comma or a colon; microseconds are the finest that are read."""
 _AROUND = re.compile(r"^\[|\]$| \([^)\d]*\)$")
 _EAST_ASIAN = str.maketrans({"年": "-", "月": "-", "日": None})
@@ -106,6 +106,8 @@ _ISO = re.compile(r"[-\d]+T\d\d")
 _HOUR_AND_MORE = re.compile(r"\d{4}-\d\d-\d\d\D\d\d-\d\d")
 """An hour and its minutes, or two hours, which ISO 8601 reads as an hour and an offset."""
 _SPAN = re.compile(r"(\d{1,2}(?::\d\d){0,2})\s?[-–]\s?\d{1,2}(:\d\d){0,2}")  # noqa: RUF001
+_TWO_CLOCKS = re.compile(r"(.*\d[ T](\d\d)(:\d\d)?) ?[-\N{EN DASH}] ?(\d\d)(:\d\d)?")
+"""A day with two times of it, of which ISO 8601 takes the second for an offset."""
 _PARTS = (
     ("year", "yr", "yyyy", "yy", "jahr", "année", "annee", "año", "ano", "anno", "jaar", "år", "vuosi", "rok"),
     ("month", "mon", "mo", "mm", "m", "monat", "mois", "mes", "mês", "mese", "maand", "månad", "kuukausi", "period"),
@@ -240,6 +242,8 @@ def find(cells: Sequence[str], name: str, *, alone: bool = False) -> list[TimeFo
     cells = [cell.strip() for cell in cells]
     if not cells:
         return []
+    if begins := _begins_of_spans(cells):
+        return [_of_spans(one) for one in find(begins, name, alone=alone)]
     is_named = alone or NAMED.fullmatch(name) is not None
     is_mmwr = _MMWR.search(name) is not None
     if cells[0].isdigit() and _WEEK.fullmatch(name) and (weeks := _period(cells, is_mmwr)):
@@ -260,6 +264,28 @@ def find(cells: Sequence[str], name: str, *, alone: bool = False) -> list[TimeFo
     if found or not (is_named or not all(map(_NUMBER.fullmatch, cells))):
         return found[:1]
     return _written(cells, is_named)
+
+
+def _begins_of_spans(cells: list[str]) -> list[str]:
+    """Return the times at which spans such as 2024-01-31 23:00-24:00 begin; an empty list for other cells."""
+    found = [span for cell in cells if (span := _TWO_CLOCKS.fullmatch(cell)) is not None]
+    hours = {(int(span[4]) - int(span[2])) % 24 for span in found}
+    has_minutes = {*(span[3] is not None for span in found), *(span[5] is not None for span in found)}
+    is_known = hours == {1} or (hours <= {0, 1} and has_minutes == {True})
+    is_offset = len({(span[4], span[5]) for span in found}) < 3
+    return [] if len(found) < len(cells) or not is_known or is_offset else [span[1] for span in found]
+
+
+def _of_spans(one: TimeFormat) -> TimeFormat:
+    """Return a format, changed so that it reads the times at which spans begin."""
+
+    def read(cell: str) -> str:
+        """Return the time in a cell; raises ValueError."""
+        if (span := _TWO_CLOCKS.fullmatch(cell)) is None:
+            raise ValueError(cell)
+        return span[1] if one.read is None else one.read(span[1])
+
+    return replace(one, name=f"{one.name}, the begin of spans", read=read)
 
 
 def mixed(cells: Sequence[str], name: str) -> list[TimeFormat]:
@@ -598,6 +624,7 @@ def _all_formats() -> dict[str, list[str]]:
     found = dict[str, list[str]]()
     days = [date for date in dates if "%d" in date and "%H" not in date]
     clocks = {f"{date}{join}{clock}" for date in days for clock in _CLOCKS for join in _JOINS}
+    clocks |= {f"{clock} {date}" for date in days if "%Y" in date for clock in ("%H:%M", "%H:%M:%S")}
     for text in sorted({*dates, *clocks}):
         found.setdefault(_shape(re.sub("%[bBp]", "a", re.sub("%[YymdHIMSf]", "0", text))), []).append(text)
     return found

@@ -1804,7 +1804,8 @@ def test_rows_without_a_time_and_times_in_digits(tmp_path: Path) -> None:
         *((one, 60, True) for one in ("%Y%m%d%H", "%Y-%m-%d-%H-%M-%S", "%d. %m. %Y %H:%M", "%Y%m%d_%H%M")),
         *((one, 15, False) for one in ("%Y-%m-%dT%H-%M-%S", "%Y-%m-%d-%H-%M", "%Y-%m-%d_%H-%M", "%d.%m.%Y. %H:%M")),
         *((one, 60, False) for one in ("%Y-%m-%d-%H-%M", "%Y.%m.%d. %H:%M", "%d.%m.%Y - %H:%M", "%d.%m. %Y %H:%M")),
-        *((one, 15, False) for one in ("%Y-%m-%d %Hh%M", "%d%b%Y %H:%M", "%Y%m%d%H%M")),
+        *((one, 15, False) for one in ("%Y-%m-%d %Hh%M", "%d%b%Y:%H:%M:%S", "%H:%M %d/%m/%Y", "%Y%m%d%H%M")),
+        *((one, 15, False) for one in ("[%d/%b/%Y:%H:%M:%S]", "%d-%b-%y %I.%M.%S.000000 %p")),
     ],
 )
 def test_times_of_many_shapes_are_read(pattern: str, minutes: int, ends: bool, tmp_path: Path) -> None:
@@ -1816,7 +1817,7 @@ def test_times_of_many_shapes_are_read(pattern: str, minutes: int, ends: bool, t
         for when in whole
     ]
     content = "\n".join(["taken;v", *(f"{cell};{at % 7}.5" for at, cell in enumerate(cells))])
-    for given in ({}, {"time": "taken", "time_format": pattern}):
+    for given in ({}, {"time": "taken", "time_format": pattern})[: 1 + ("[" not in pattern)]:
         found = read(tmp_path / "x.csv", content, **given)
         assert (found.time, found.count, found.targets) == ("taken", 500, ["v"])
         assert [parse(cell, "time", 0) for cell in column(found, "taken")] == [
@@ -1824,10 +1825,33 @@ def test_times_of_many_shapes_are_read(pattern: str, minutes: int, ends: bool, t
         ]
 
 
-def test_times_that_may_be_an_hour_and_an_offset_are_asked(tmp_path: Path) -> None:
-    lines = [f"{when:%Y-%m-%d %H}-{when + timedelta(hours=1):%H},{v}" for when, v in hours(60)]
-    found = read(tmp_path / "x.csv", "\n".join(["hours,v", *lines]))
-    assert f"{found.unread_times}".startswith("'hours' has no times in a known format, such as '2024-01-01 00-01'")
+@pytest.mark.parametrize("minutes", [15, 60])
+@pytest.mark.parametrize(
+    ("begin", "end", "less"),
+    [("%Y-%m-%d %H:%M", "-%H:%M", 0), ("%d/%m/%Y %H:%M", "-%H:%M", 1), ("%d.%m.%Y %H:%M", " - %H:%M", 0)],
+)
+def test_the_ends_of_spans_are_no_offsets(minutes: int, begin: str, end: str, less: int, tmp_path: Path) -> None:
+    whole = [FIRST + timedelta(minutes=minutes * at) for at in range(2000)]
+    lines = [f"{when:{begin}}{when + timedelta(minutes=minutes - less):{end}},1" for when in whole]
+    found = read(tmp_path / "x.csv", "\n".join(["taken,v", *lines]))
+    assert [parse(cell, "time", 0) for cell in column(found, "taken")] == [
+        parse(when.isoformat(), "time", 0) for when in whole
+    ]
+
+
+def test_two_hours_are_a_span_and_an_hour_with_its_minutes_is_asked_about(tmp_path: Path) -> None:
+    lines = [f"{when:%Y-%m-%d %H}-{when.hour + 1:02d},{v}" for when, v in hours(60)]
+    found = read(tmp_path / "x.csv", "\n".join(["taken,v", *lines]))
+    assert (found.count, found.every, column(found, "taken")[23]) == (60, "1h", "2024-01-01 23")
+    lines = [f"{FIRST + timedelta(minutes=15 * at):%Y-%m-%d %H-%M},{at % 7}" for at in range(60)]
+    found = read(tmp_path / "x.csv", "\n".join(["taken,v", *lines]))
+    assert f"{found.unread_times}".startswith("'taken' has no times in a known format, such as '2024-01-01 00-00'")
+
+
+def test_offsets_and_years_of_two_digits_are_no_spans_and_no_epochs(tmp_path: Path) -> None:
+    lines = [f"{when:%Y-%m-%d %H:%M}-0{4 + (when.day > 2)}:00,{v}" for when, v in hours(90)]
+    found = read(tmp_path / "x.csv", "\n".join(["time,v", *lines]))
+    assert found.said["time"] == "time: ISO 8601, with a zone"
     lines = [f"{when.replace(year=2036):%y%m%d%H%M},{v}" for when, v in hours(60)]  # not 2084
     found = read(tmp_path / "x.csv", "\n".join(["time,v", *lines]))
     assert (found.every, column(found, "time")[1]) == ("1h", "2036-01-01T01:00:00")
