@@ -32,13 +32,16 @@ _DATES = (
     "%d %b %y", "%d. %b %y", "%d.%b.%y", "%d.%b.%Y", "%b %d, %y", *_BARE,
     "%b %Y", "%b-%Y", "%b-%y", "%b/%y", "%b/%Y", "%Y %b", "%Y-%b", "%Y%m%d", "%YM%m", "%YMM%m", "%Y M%m", "%Y %m",
     "%Y. %m. %d.", "%Y-%m", "%Y/%m", "%m/%Y", "%m.%Y", "%b %d %H:%M:%S %Y",
+    "%Y.%m.%d.", "%d.%m.%Y.", "%d. %m. %Y", "%d.%m. %Y", "%d%b%Y",
+    "%Y-%m-%d-%H-%M", "%Y-%m-%dT%H-%M", "%Y-%m-%d_%H-%M",
     "%Y%m%d%H%M%S%f", "%Y%m%d%H%M%S.%f",
 )  # fmt: skip
 _CLOCKS = (
     "%H:%M", "%H%M", "%H:%M:%S", "%H:%M:%S.%f", "%I:%M %p", "%I:%M:%S %p", "%I:%M%p", "%I %p", "%H", "%H %M", "%H.%M",
     "%I-%p", "%I:%M:%S%p", "%I:%M:%S.%f %p", "%H%M%S.%f", "%H %M %S", "%H %M %S.%f", "%H%M%S", "%H.%M.%S",
+    "%H-%M-%S", "%Hh", "%Hh%M", "%I.%M %p", "%I.%M.%S %p", "%I.%M.%S.%f %p",
 )  # fmt: skip
-_JOINS = (" ", "T", ", ", ":", "-")
+_JOINS = (" ", "T", ", ", ":", "-", "_", " - ")
 _OFFSETS = {
     **dict.fromkeys(("Z", "UTC", "GMT"), "+00:00"),
     **dict.fromkeys(("CET", "MEZ"), "+01:00"),
@@ -90,16 +93,21 @@ _ENGLISH = {name: short for short, names in zip(_SHORT, _MONTHS, strict=True) fo
 _ENGLISH |= dict.fromkeys(_DAYS.split(), "")
 _WORD = re.compile(r"([^\W\d_]{2,})[.,]?")
 _HALF = re.compile(r"(?i)\b([ap])\.?\s?m\.?$")
-_FRACTION = re.compile(r"(\d:\d\d?:\d\d?)[.,:](\d{1,6})\d*")
+_FRACTION = re.compile(r"(?<!\d{3})(\d:\d\d?:\d\d?)[.,:](\d{1,6})\d*")
 """Fractions of a second after a point, a comma or a colon; microseconds are the finest that are read."""
 _AROUND = re.compile(r"^\[|\]$| \([^)\d]*\)$")
 _EAST_ASIAN = str.maketrans({"年": "-", "月": "-", "日": None})
 _AGAIN = re.compile(r"(.*\b0?[1-3](?::\d\d){0,2}) ?(DST|[ABX*])")
 """Times of the hour that comes twice when clocks go back, of which files mark the first, the second, or both."""
-_MIDNIGHT = re.compile(r"(.*\D)24((?::00|00){0,2})")
+_MIDNIGHT = re.compile(r"(.*\D|\d{8})24((?:[:-]?00){0,2})")
 _LAST = re.compile(r"(\d*)$")
+_SECONDS = re.compile(r"\d{14}")
 _ISO = re.compile(r"[-\d]+T\d\d")
+_HOUR_AND_MORE = re.compile(r"\d{4}-\d\d-\d\d\D\d\d-\d\d")
+"""An hour and its minutes, or two hours, which ISO 8601 reads as an hour and an offset."""
 _SPAN = re.compile(r"(\d{1,2}(?::\d\d){0,2})\s?[-–]\s?\d{1,2}(:\d\d){0,2}")  # noqa: RUF001
+_TWO_CLOCKS = re.compile(r"(.*\d[ T](\d\d)(:\d\d)?) ?[-\N{EN DASH}] ?(\d\d)(:\d\d)?")
+"""A day with two times of it, of which ISO 8601 takes the second for an offset."""
 _PARTS = (
     ("year", "yr", "yyyy", "yy", "jahr", "année", "annee", "año", "ano", "anno", "jaar", "år", "vuosi", "rok"),
     ("month", "mon", "mo", "mm", "m", "monat", "mois", "mes", "mês", "mese", "maand", "månad", "kuukausi", "period"),
@@ -234,6 +242,8 @@ def find(cells: Sequence[str], name: str, *, alone: bool = False) -> list[TimeFo
     cells = [cell.strip() for cell in cells]
     if not cells:
         return []
+    if begins := _begins_of_spans(cells):
+        return [_of_spans(one) for one in find(begins, name, alone=alone)]
     is_named = alone or NAMED.fullmatch(name) is not None
     is_mmwr = _MMWR.search(name) is not None
     if cells[0].isdigit() and _WEEK.fullmatch(name) and (weeks := _period(cells, is_mmwr)):
@@ -254,6 +264,28 @@ def find(cells: Sequence[str], name: str, *, alone: bool = False) -> list[TimeFo
     if found or not (is_named or not all(map(_NUMBER.fullmatch, cells))):
         return found[:1]
     return _written(cells, is_named)
+
+
+def _begins_of_spans(cells: list[str]) -> list[str]:
+    """Return the times at which spans such as 2024-01-31 23:00-24:00 begin; an empty list for other cells."""
+    found = [span for cell in cells if (span := _TWO_CLOCKS.fullmatch(cell)) is not None]
+    hours = {(int(span[4]) - int(span[2])) % 24 for span in found}
+    has_minutes = {*(span[3] is not None for span in found), *(span[5] is not None for span in found)}
+    is_known = hours == {1} or (hours <= {0, 1} and has_minutes == {True})
+    is_offset = len({(span[4], span[5]) for span in found}) < 3
+    return [] if len(found) < len(cells) or not is_known or is_offset else [span[1] for span in found]
+
+
+def _of_spans(one: TimeFormat) -> TimeFormat:
+    """Return a format, changed so that it reads the times at which spans begin."""
+
+    def read(cell: str) -> str:
+        """Return the time in a cell; raises ValueError."""
+        if (span := _TWO_CLOCKS.fullmatch(cell)) is None:
+            raise ValueError(cell)
+        return span[1] if one.read is None else one.read(span[1])
+
+    return replace(one, name=f"{one.name}, the begin of spans", read=read)
 
 
 def mixed(cells: Sequence[str], name: str) -> list[TimeFormat]:
@@ -467,13 +499,16 @@ def _as_it_is(cells: list[str], is_named: bool) -> TimeFormat | None:
         return None
     zoned, first = stamps[0].zoned, cells[0].partition(".")[0].lstrip("-")
     if digits is None and not first.isdigit():
-        return TimeFormat("ISO 8601", zoned=zoned)
-    if not is_named:
+        return None if any(map(_HOUR_AND_MORE.fullmatch, cells)) else TimeFormat("ISO 8601", zoned=zoned)
+    if not is_named and (digits != "dates" or len(first) < 10):
         return None
     if digits == "dates":
         return TimeFormat(_DIGITS[: len(first)], zoned=False)
     if len(first) < 9 or len(first) in _NO_EPOCHS:
         return None
+    ahead = datetime.now(UTC).timestamp() + 86400.0 * _AHEAD
+    if len(first) == 10 and min(map(float, cells)) > ahead and (packed := by_format("%y%m%d%H%M")).reads(cells):
+        return packed
     return TimeFormat(f"{_EPOCHS.get(len(first), 'seconds')} since 1970", zoned=True)
 
 
@@ -550,6 +585,8 @@ def _written(cells: list[str], is_named: bool) -> list[TimeFormat]:
     for text in (text for shape in shapes for text in _all_formats().get(shape, [])):
         if not is_named and text.startswith(_BARE):
             continue
+        if text.startswith("%Y%m%d%H%M%S") and not all(_SECONDS.match(cell) for cell in cells):
+            continue
         one, size = by_format(text), _packed(text)
         if not one.reads(cells) or (
             size and not any(re.search(rf"\d{{{size - 1}}}( ?[A-Z]+)?$", _begin(cell)) for cell in cells)
@@ -566,8 +603,9 @@ def _written(cells: list[str], is_named: bool) -> list[TimeFormat]:
 
 
 def _packed(text: str) -> int:
-    """Return how many digits a time of day without separators has at the end of a format; 0 if it has separators."""
-    return 6 if text.endswith("%H%M%S") else 4 if text.endswith("%H%M") else 0
+    """Return how many digits a time of day without separators has at the end of a format; 0 if others are before it."""
+    found = re.search(r"(?<!%[a-zA-Z])%H%M(%S)?$", text)
+    return 0 if found is None else 6 if found[1] else 4
 
 
 def joined(cells: Sequence[str]) -> str:
@@ -586,6 +624,7 @@ def _all_formats() -> dict[str, list[str]]:
     found = dict[str, list[str]]()
     days = [date for date in dates if "%d" in date and "%H" not in date]
     clocks = {f"{date}{join}{clock}" for date in days for clock in _CLOCKS for join in _JOINS}
+    clocks |= {f"{clock} {date}" for date in days if "%Y" in date for clock in ("%H:%M", "%H:%M:%S")}
     for text in sorted({*dates, *clocks}):
         found.setdefault(_shape(re.sub("%[bBp]", "a", re.sub("%[YymdHIMSf]", "0", text))), []).append(text)
     return found
@@ -629,7 +668,8 @@ def _reader(text: str) -> Callable[[str], str]:
     def part(cell: str, wanted: str) -> str:
         return _iso(datetime.strptime(cell, wanted))
 
-    size, bare = _packed(text), 0 if not text.startswith(_BARE) else 8 if text.startswith(_BARE[-1]) else 6
+    is_bare = text.startswith(_BARE) and re.match(r"(%[a-zA-Z]){4}", text) is None
+    size, bare = _packed(text), 0 if not is_bare else 8 if text.startswith(_BARE[-1]) else 6
 
     def whole(cell: str) -> str:
         if bare and not (cell[:bare].isdigit() and not cell[bare : bare + 1].isdigit()):

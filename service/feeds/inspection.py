@@ -734,8 +734,11 @@ class _Reader:
         if not cells:
             return []
         name = self.raw.names[self.parts[0]]
-        if len(odd) > FEW and (both := file_times.mixed([*self._cells(self.parts)[:50], *cells], name)):
+        first = self._cells(self.parts)[:50]
+        if len(odd) > FEW and (both := file_times.mixed([*first, *cells], name)):
             return both
+        if form.read is None and (both := file_times.find([*first, *cells], name, alone=True)):
+            return both  # 24:00, which no feed reads, may come late
         some = cells[:: 1 + len(cells) // 100]
         if (
             len(odd) > IMPOSSIBLE * self.count
@@ -1019,23 +1022,31 @@ class _Reader:
 
     def _unlikely(self, name: str) -> tuple[bool, ...]:
         """Return a sort key that is lowest for the most likely target, from the column's name and values."""
-        column = [cell for cell in self.columns[self.raw.names.index(name)] if not self._is_missing(cell)][:200]
+        whole = self.columns[self.raw.names.index(name)]
+        column = [cell for cell in whole if not self._is_missing(cell)][:200]
+        series = [*zip(*(self.columns[at] for at in self.series), strict=True)] or [()] * len(whole)
+        of_one = [
+            cell for cell, one in zip(whole, series, strict=True) if one == series[0] and not self._is_missing(cell)
+        ][:200]
         steps = (
             {float(other) - float(one) for one, other in pairwise(column)}
             if all(map(_WHOLE.fullmatch, column))
             else set()
         )
         is_code = len({*column}) < 4 < len(column) or (steps == {1.0} and len(column) > 2)
-        plain = [one for cell in column if _PLAIN.fullmatch(one := dialect.number(cell, self.decimal, self.pattern))]
-        values = [*map(float, plain)]
-        is_counter = len(values) > 50 and values in (rising := sorted(values), rising[::-1]) and rising[0] < rising[-1]
         return (
             _TARGET.fullmatch(name) is None,
             bool(_SERIES.fullmatch(name) or _CALENDAR.fullmatch(name)) or is_code or self._tells_the_time(name),
             bool(_FORECAST.match(name)),
             bool(_DIRECTION.search(name)),
-            is_counter,
+            self._is_counter(column) or self._is_counter(of_one),
         )
+
+    def _is_counter(self, cells: list[str]) -> bool:
+        """Return whether many numbers never fall, or never rise, as those of a meter."""
+        plain = [one for cell in cells if _PLAIN.fullmatch(one := dialect.number(cell, self.decimal, self.pattern))]
+        values = [*map(float, plain)]
+        return len(values) > 50 and values in (rising := sorted(values), rising[::-1]) and rising[0] < rising[-1]
 
     def _tells_the_time(self, name: str) -> bool:
         """Return whether the numbers of a column follow from the times, as an hour or a year with decimals does."""

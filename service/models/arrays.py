@@ -267,15 +267,19 @@ def moment(value: Any, field: str) -> float:
 
 @lru_cache(maxsize=1024)
 def date_of(digits: str) -> float | None:
-    """Return the Unix time of a UTC date in digits, such as 20240131 or 2024013123; None for other digits."""
+    """Return the Unix time of a UTC date in digits, such as 20240131 or 2024013123; None for other digits.
+
+    The hour 24 ends its day, as in files that number the hours of a day from 1.
+    """
     if len(digits) not in _LENGTHS or digits[:2] not in (_CLOSE if len(digits) == 10 else _CENTURIES):
         return None
     whole = digits + "00000101000000"[len(digits) :]
     year, month, day, hour, minute, second = (
         int(whole[begin:end]) for begin, end in pairwise((0, 4, 6, 8, 10, 12, 14))
     )
+    ends = hour == 24 and not minute and not second
     try:
-        return datetime(year, month, day, hour, minute, second, tzinfo=UTC).timestamp()
+        return datetime(year, month, day, 0 if ends else hour, minute, second, tzinfo=UTC).timestamp() + 86400.0 * ends
     except ValueError:
         return None
 

@@ -22,6 +22,7 @@ import pytest
 
 from livesvm.service.feeds import file_report, file_times, inspection
 from livesvm.service.feeds.inspection import FileOptions, InspectedTable, examples, table
+from livesvm.service.feeds.times import parse
 from livesvm.service.files import dialect
 from livesvm.service.models.fields import MODEL_ID
 from tests.support.raw_exports import exports, green_button, workbook
@@ -1794,3 +1795,71 @@ def test_rows_without_a_time_and_times_in_digits(tmp_path: Path) -> None:
         tmp_path / "x.csv", "\n".join(["place;taken;v", *(line.replace(" 2024 ", " 2024 at ") for line in lines)])
     )
     assert f"{found.unread_times}".startswith("'taken' has no times in a known format")
+
+
+@pytest.mark.parametrize(
+    ("pattern", "minutes", "ends"),
+    [
+        *((one, minutes, True) for one in ("%Y%m%d%H%M", "%Y%m%d%H%M%S", "%Y-%m-%d %H:%M") for minutes in (10, 60)),
+        *((one, 60, True) for one in ("%Y%m%d%H", "%Y-%m-%d-%H-%M-%S", "%d. %m. %Y %H:%M", "%Y%m%d_%H%M")),
+        *((one, 15, False) for one in ("%Y-%m-%dT%H-%M-%S", "%Y-%m-%d-%H-%M", "%Y-%m-%d_%H-%M", "%d.%m.%Y. %H:%M")),
+        *((one, 60, False) for one in ("%Y-%m-%d-%H-%M", "%Y.%m.%d. %H:%M", "%d.%m.%Y - %H:%M", "%d.%m. %Y %H:%M")),
+        *((one, 15, False) for one in ("%Y-%m-%d %Hh%M", "%d%b%Y:%H:%M:%S", "%H:%M %d/%m/%Y", "%Y%m%d%H%M")),
+        *((one, 15, False) for one in ("[%d/%b/%Y:%H:%M:%S]", "%d-%b-%y %I.%M.%S.000000 %p")),
+    ],
+)
+def test_times_of_many_shapes_are_read(pattern: str, minutes: int, ends: bool, tmp_path: Path) -> None:
+    whole = [FIRST + timedelta(minutes=minutes * (at + ends)) for at in range(500)]
+    cells = [
+        (when - timedelta(days=1)).strftime(pattern.replace("%H", "24"))
+        if ends and f"{when:%H%M}" == "0000"
+        else when.strftime(pattern)
+        for when in whole
+    ]
+    content = "\n".join(["taken;v", *(f"{cell};{at % 7}.5" for at, cell in enumerate(cells))])
+    for given in ({}, {"time": "taken", "time_format": pattern})[: 1 + ("[" not in pattern)]:
+        found = read(tmp_path / "x.csv", content, **given)
+        assert (found.time, found.count, found.targets) == ("taken", 500, ["v"])
+        assert [parse(cell, "time", 0) for cell in column(found, "taken")] == [
+            parse(when.isoformat(), "time", 0) for when in whole
+        ]
+
+
+@pytest.mark.parametrize("minutes", [15, 60])
+@pytest.mark.parametrize(
+    ("begin", "end", "less"),
+    [("%Y-%m-%d %H:%M", "-%H:%M", 0), ("%d/%m/%Y %H:%M", "-%H:%M", 1), ("%d.%m.%Y %H:%M", " - %H:%M", 0)],
+)
+def test_the_ends_of_spans_are_no_offsets(minutes: int, begin: str, end: str, less: int, tmp_path: Path) -> None:
+    whole = [FIRST + timedelta(minutes=minutes * at) for at in range(2000)]
+    lines = [f"{when:{begin}}{when + timedelta(minutes=minutes - less):{end}},1" for when in whole]
+    found = read(tmp_path / "x.csv", "\n".join(["taken,v", *lines]))
+    assert [parse(cell, "time", 0) for cell in column(found, "taken")] == [
+        parse(when.isoformat(), "time", 0) for when in whole
+    ]
+
+
+def test_two_hours_are_a_span_and_an_hour_with_its_minutes_is_asked_about(tmp_path: Path) -> None:
+    lines = [f"{when:%Y-%m-%d %H}-{when.hour + 1:02d},{v}" for when, v in hours(60)]
+    found = read(tmp_path / "x.csv", "\n".join(["taken,v", *lines]))
+    assert (found.count, found.every, column(found, "taken")[23]) == (60, "1h", "2024-01-01 23")
+    lines = [f"{FIRST + timedelta(minutes=15 * at):%Y-%m-%d %H-%M},{at % 7}" for at in range(60)]
+    found = read(tmp_path / "x.csv", "\n".join(["taken,v", *lines]))
+    assert f"{found.unread_times}".startswith("'taken' has no times in a known format, such as '2024-01-01 00-00'")
+
+
+def test_offsets_and_years_of_two_digits_are_no_spans_and_no_epochs(tmp_path: Path) -> None:
+    lines = [f"{when:%Y-%m-%d %H:%M}-0{4 + (when.day > 2)}:00,{v}" for when, v in hours(90)]
+    found = read(tmp_path / "x.csv", "\n".join(["time,v", *lines]))
+    assert found.said["time"] == "time: ISO 8601, with a zone"
+    lines = [f"{when.replace(year=2036):%y%m%d%H%M},{v}" for when, v in hours(60)]  # not 2084
+    found = read(tmp_path / "x.csv", "\n".join(["time,v", *lines]))
+    assert (found.every, column(found, "time")[1]) == ("1h", "2036-01-01T01:00:00")
+
+
+def test_the_stand_of_a_meter_is_no_likely_target(tmp_path: Path) -> None:
+    lines = [
+        f"{when:{ISO}},{name},{at * 40 + 7},{at % 9 + 1}" for name in "ab" for at, (when, _) in enumerate(hours(80))
+    ]
+    found = read(tmp_path / "x.csv", "\n".join(["time,meter,stand,used", *lines]))
+    assert (found.series, found.targets) == ("meter", ["used", "stand"])
