@@ -32,7 +32,7 @@ _DATES = (
     "%d %b %y", "%d. %b %y", "%d.%b.%y", "%d.%b.%Y", "%b %d, %y", *_BARE,
     "%b %Y", "%b-%Y", "%b-%y", "%b/%y", "%b/%Y", "%Y %b", "%Y-%b", "%Y%m%d", "%YM%m", "%YMM%m", "%Y M%m", "%Y %m",
     "%Y. %m. %d.", "%Y-%m", "%Y/%m", "%m/%Y", "%m.%Y", "%b %d %H:%M:%S %Y",
-    "%Y.%m.%d.", "%d.%m.%Y.", "%d. %m. %Y", "%d.%m. %Y", "%d%b%Y",
+    "%Y.%m.%d.", "%d.%m.%Y.", "%d. %m. %Y", "%d.%m. %Y", "%d%b%Y", "%Y%j", "%Y-%j",
     "%Y-%m-%d-%H-%M", "%Y-%m-%dT%H-%M", "%Y-%m-%d_%H-%M",
     "%Y%m%d%H%M%S%f", "%Y%m%d%H%M%S.%f",
 )  # fmt: skip
@@ -95,13 +95,22 @@ _WORD = re.compile(r"([^\W\d_]{2,})[.,]?")
 _HALF = re.compile(r"(?i)\b([ap])\.?\s?m\.?$")
 _FRACTION = re.compile(r"(?<!\d{3})(\d:\d\d?:\d\d?)[.,:](\d{1,6})\d*")
 """Fractions of a second after a point, a comma or a colon; microseconds are the finest that are read."""
-_AROUND = re.compile(r"^\[|\]$| \([^)\d]*\)$")
-_EAST_ASIAN = str.maketrans({"年": "-", "月": "-", "日": None})
+_AROUND = re.compile(r"^\[|\]$| ?\([^)\d]*\)(?=$| \d)")
+_EAST_ASIAN = str.maketrans(
+    {
+        **dict.fromkeys("年月년월", "-"),
+        **dict.fromkeys("日일", " "),
+        **dict.fromkeys("時时시", ":"),
+        "分": None,
+        "분": None,
+    }
+)
 _AGAIN = re.compile(r"(.*\b0?[1-3](?::\d\d){0,2}) ?(DST|[ABX*])")
 """Times of the hour that comes twice when clocks go back, of which files mark the first, the second, or both."""
 _MIDNIGHT = re.compile(r"(.*\D|\d{8})24((?:[:-]?00){0,2})")
 _LAST = re.compile(r"(\d*)$")
 _SECONDS = re.compile(r"\d{14}")
+_DAY_OF_YEAR = re.compile(r"(1[6-9]|2[01])\d\d-?\d{3}")
 _ISO = re.compile(r"[-\d]+T\d\d")
 _HOUR_AND_MORE = re.compile(r"\d{4}-\d\d-\d\d\D\d\d-\d\d")
 """An hour and its minutes, or two hours, which ISO 8601 reads as an hour and an offset."""
@@ -583,7 +592,9 @@ def _written(cells: list[str], is_named: bool) -> list[TimeFormat]:
     zone = _ZONE.fullmatch(first)
     shapes = {_shape(first), *([] if zone is None else [_shape(zone[1])])}
     for text in (text for shape in shapes for text in _all_formats().get(shape, [])):
-        if not is_named and text.startswith(_BARE):
+        if not is_named and text.startswith((*_BARE, "%Y%j")):
+            continue
+        if text.endswith("%j") and not all(map(_DAY_OF_YEAR.fullmatch, cells)):
             continue
         if text.startswith("%Y%m%d%H%M%S") and not all(_SECONDS.match(cell) for cell in cells):
             continue
@@ -626,7 +637,7 @@ def _all_formats() -> dict[str, list[str]]:
     clocks = {f"{date}{join}{clock}" for date in days for clock in _CLOCKS for join in _JOINS}
     clocks |= {f"{clock} {date}" for date in days if "%Y" in date for clock in ("%H:%M", "%H:%M:%S")}
     for text in sorted({*dates, *clocks}):
-        found.setdefault(_shape(re.sub("%[bBp]", "a", re.sub("%[YymdHIMSf]", "0", text))), []).append(text)
+        found.setdefault(_shape(re.sub("%[bBp]", "a", re.sub("%[YymdjHIMSf]", "0", text))), []).append(text)
     return found
 
 
@@ -637,8 +648,10 @@ def _shape(text: str) -> str:
 
 def _begin(cell: str) -> str:
     """Return the first time of a range such as 01.01.2024 00:00 - 01.01.2024 01:00, with names of months in English."""
-    if cell[:1] == "[" or cell[-1:] in ")日":  # of logs, browsers, and East Asia
-        cell = _AROUND.sub("", cell).translate(_EAST_ASIAN)
+    if cell[:1] == "[" or "(" in cell:  # of logs, browsers, and days of the week
+        cell = _AROUND.sub("", cell)
+    if cell[4:5] in ("年", "년"):
+        cell = cell.translate(_EAST_ASIAN).replace("- ", "-").replace(": ", ":").strip(" :-")
     if cell[-1:] in "apAP" and cell[-2:-1].isdigit():
         cell = f"{cell}m"
     if cell.count(":") > 1:
@@ -700,6 +713,9 @@ def _reader(text: str) -> Callable[[str], str]:
         try:
             return whole(written)
         except ValueError:
+            if text[:1] == "[" or not text.isascii():  # given, as no known format is
+                with suppress(ValueError):
+                    return whole(cell)
             if _ISO.match(cell) and not text.startswith(("%d.%m", "%d/%m", "%d-%m")):  # of a workbook, among texts
                 return datetime.fromisoformat(cell).isoformat()
             if (again := _AGAIN.fullmatch(written)) is None:

@@ -1806,6 +1806,7 @@ def test_rows_without_a_time_and_times_in_digits(tmp_path: Path) -> None:
         *((one, 60, False) for one in ("%Y-%m-%d-%H-%M", "%Y.%m.%d. %H:%M", "%d.%m.%Y - %H:%M", "%d.%m. %Y %H:%M")),
         *((one, 15, False) for one in ("%Y-%m-%d %Hh%M", "%d%b%Y:%H:%M:%S", "%H:%M %d/%m/%Y", "%Y%m%d%H%M")),
         *((one, 15, False) for one in ("[%d/%b/%Y:%H:%M:%S]", "%d-%b-%y %I.%M.%S.000000 %p")),
+        *((one, 60, False) for one in ("%Y年%m月%d日 %H時", "%Y年%m月%d日(金) %H:%M", "%Y년 %m월 %d일 %H시 %M분")),
     ],
 )
 def test_times_of_many_shapes_are_read(pattern: str, minutes: int, ends: bool, tmp_path: Path) -> None:
@@ -1817,7 +1818,7 @@ def test_times_of_many_shapes_are_read(pattern: str, minutes: int, ends: bool, t
         for when in whole
     ]
     content = "\n".join(["taken;v", *(f"{cell};{at % 7}.5" for at, cell in enumerate(cells))])
-    for given in ({}, {"time": "taken", "time_format": pattern})[: 1 + ("[" not in pattern)]:
+    for given in ({}, {"time": "taken", "time_format": pattern}):
         found = read(tmp_path / "x.csv", content, **given)
         assert (found.time, found.count, found.targets) == ("taken", 500, ["v"])
         assert [parse(cell, "time", 0) for cell in column(found, "taken")] == [
@@ -1848,10 +1849,14 @@ def test_two_hours_are_a_span_and_an_hour_with_its_minutes_is_asked_about(tmp_pa
     assert f"{found.unread_times}".startswith("'taken' has no times in a known format, such as '2024-01-01 00-00'")
 
 
-def test_offsets_and_years_of_two_digits_are_no_spans_and_no_epochs(tmp_path: Path) -> None:
+def test_offsets_days_of_the_year_and_years_of_two_digits(tmp_path: Path) -> None:
     lines = [f"{when:%Y-%m-%d %H:%M}-0{4 + (when.day > 2)}:00,{v}" for when, v in hours(90)]
     found = read(tmp_path / "x.csv", "\n".join(["time,v", *lines]))
     assert found.said["time"] == "time: ISO 8601, with a zone"
+    for pattern in ("%Y%j", "%Y-%j"):
+        lines = [f"{FIRST + timedelta(days=at):{pattern}},{at % 7}" for at in range(400)]
+        found = read(tmp_path / "x.csv", "\n".join(["date,v", *lines]))
+        assert (found.time, found.every, column(found, "date")[366]) == ("date", "1d", "2025-01-01T00:00:00")
     lines = [f"{when.replace(year=2036):%y%m%d%H%M},{v}" for when, v in hours(60)]  # not 2084
     found = read(tmp_path / "x.csv", "\n".join(["time,v", *lines]))
     assert (found.every, column(found, "time")[1]) == ("1h", "2036-01-01T01:00:00")
