@@ -112,7 +112,7 @@ def first_rows(found: InspectedTable) -> list[dict[str, str]]:
 def _commands(file: str, found: InspectedTable, given: FileOptions) -> list[str]:
     """Return the commands that create a feed, a fleet or a model from the file, as far as it suits them."""
     name = (
-        re.sub(r"[^a-z0-9_-]+", "-", Path(file).name.partition(".")[0].lower()).lstrip("-_")[:64].rstrip("-") or "mine"
+        re.sub(r"[^a-z0-9_-]+", "-", Path(file).name.partition(".")[0].lower()).lstrip("-_")[:36].rstrip("-") or "mine"
     )
     options = {option: value for option, value in asdict(given).items() if value not in (None, (), [], False)}
     if found.align is not None:

@@ -475,7 +475,7 @@ def _layout(
     if len([name for name in names if _CLOCK.fullmatch(name)]) == 1 and header is not None:  # that of the header itself
         names = ["time" if _CLOCK.fullmatch(name) else name for name in names]
     used = [at for at in used if names[at] or any(cells[at] for cells in body)]
-    names = [names[at] or ("index" if at == 0 else f"column{at + 1}") for at in used]
+    names = [re.sub(r"\s*[\r\n]+\s*", " ", names[at]) or ("index" if at == 0 else f"column{at + 1}") for at in used]
     units = [] if header is None else [", ".join(filter(None, cells)) for _, cells in reader[header + 1 : first]]
     shown = (reader[header][0] if header is not None else begin) + (given.skip or 0)
     return Dialect(

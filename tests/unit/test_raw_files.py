@@ -1868,3 +1868,14 @@ def test_the_stand_of_a_meter_is_no_likely_target(tmp_path: Path) -> None:
     ]
     found = read(tmp_path / "x.csv", "\n".join(["time,meter,stand,used", *lines]))
     assert (found.series, found.targets) == ("meter", ["used", "stand"])
+
+
+def test_names_in_two_lines_and_names_of_long_files_are_taken_by_fleets(tmp_path: Path) -> None:
+    lines = [f"{when:{ISO}},{v},{-v}" for when, v in hours(30)]
+    path = tmp_path / "Trading Hub Europe, published data of the day.csv"
+    path.write_text("\n".join(['time,"Mixed\n oils",b', *lines]), newline="")
+    found = inspection.table(path, FileOptions())
+    assert found.names == ["time", "Mixed oils", "b"]
+    assert column(found, "Mixed oils") == [str(v) for _, v in hours(30)]
+    told = file_report.report(found, FileOptions(), str(path))["commands"]
+    assert [shlex.split(one)[3] for one in told] == ["trading-hub-europe-published-data-of"] * len(told)
