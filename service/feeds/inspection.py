@@ -1174,6 +1174,12 @@ class _Reader:
         is_newest_first = falls > 2 and falls > 50 * rises
         if not is_newest_first and all(map(self._goes_back, steps[steps < 0], seconds[steps < 0])):
             return ""
+        usual = float(np.median(steps[steps > 0])) if rises else 0.0
+        late = int(np.sum((seconds % DAY == 0.0) & (steps == usual - DAY)))
+        if late > 2:
+            self.said["midnights"] = (
+                f"0:00 comes {late} times after the rest of its day, and is read as its begin; is it 24:00?"
+            )
         order = np.argsort(whole[::-1] if is_newest_first else whole, kind="stable")
         self.places = len(whole) - 1 - order if is_newest_first else order
         return "newest first" if is_newest_first else "none"

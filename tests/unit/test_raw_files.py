@@ -1879,3 +1879,11 @@ def test_names_in_two_lines_and_names_of_long_files_are_taken_by_fleets(tmp_path
     assert column(found, "Mixed oils") == [str(v) for _, v in hours(30)]
     told = file_report.report(found, FileOptions(), str(path))["commands"]
     assert [shlex.split(one)[3] for one in told] == ["trading-hub-europe-published-data-of"] * len(told)
+
+
+def test_midnights_that_stand_at_the_end_of_their_day_are_told(tmp_path: Path) -> None:
+    lines = [f"2025-03-{4 + at // 24:02d},{(at + 1) % 24}:00,{at % 7}" for at in range(24 * 4)]
+    found = read(tmp_path / "x.csv", "\n".join(["day,clock,v", *lines]))
+    said = "0:00 comes 4 times after the rest of its day, and is read as its begin; is it 24:00?"
+    assert found.said["midnights"] == said
+    assert "midnights" not in read(tmp_path / "x.csv", "\n".join(["day,clock,v", *sorted(lines)])).said
