@@ -179,6 +179,7 @@ def test_a_full_redis_refuses_and_is_not_killed(limited: tuple[RedisServer, int]
         assert "it is full: raise its maxmemory, or delete models" in answer.json()["detail"]
         until(lambda: not is_ready(http))
         assert http.post("/models/m/predict", json={"X": PROBE}).status_code == 200
+        rewritten(client)  # one that it began by itself
         client.bgrewriteaof()
         rewritten(client)
         service.kill()
